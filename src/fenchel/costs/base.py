@@ -1,0 +1,120 @@
+"""The contract of an evaluation cost, and its affine form."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+
+from .._core.errors import IncompatiblePair, InvalidInput
+from .._core.types import Array, ArrayLike
+from ..structures.base import Structure
+
+__all__ = ["AffineForm", "Cost", "check_class_counts", "class_affine", "per_example"]
+
+
+class AffineForm:
+    """L(ŷ, y) = ⟨φ(ŷ), Vφ(y) + b⟩ + c(y), as operators over rows.
+
+    ``apply(mu)`` is Vμ + b, an array of the answers' shape: the answer of least expected cost at μ is one argmax at
+    its negative. ``constant(mu)`` is c at μ (affine in μ, so that it also averages).
+    """
+
+    def __init__(
+        self,
+        answers: Structure,
+        truths: Structure,
+        apply: Callable[[Array], Array],
+        constant: Callable[[Array], Array],
+    ) -> None:
+        self.answers = answers
+        self.truths = truths
+        self._apply = apply
+        self._constant = constant
+
+    def apply(self, mu: ArrayLike) -> Array:
+        """Vμ + b for points of the truths' hull."""
+        rows, batch = self.truths._rows(mu, "points mu", points=True)
+        return self._apply(rows).reshape(batch + self.answers.shape)
+
+    def constant(self, mu: ArrayLike) -> Array:
+        """c(y) at truths, or its mean at points of the hull."""
+        rows, batch = self.truths._rows(mu, "points mu", points=True)
+        return self._constant(rows).reshape(batch)[()]
+
+    def value(self, answer: ArrayLike, mu: ArrayLike) -> Array:
+        """The (expected) cost of each answer vertex, or mean answer, against each truth vertex or point."""
+        a, batch = self.answers._rows(answer, "answers", points=True)
+        rows, _ = self.truths._rows(mu, "points mu", points=True)
+        expected = np.einsum("ij,ij->i", a.reshape(len(a), -1), self._apply(rows).reshape(len(rows), -1))
+        return (expected + self._constant(rows)).reshape(batch)[()]
+
+
+class Cost(ABC):
+    """What a mistake costs: a number per example, zero or more, from an answer and a truth as the user writes them.
+
+    A cost carries no size of its own; ``matrix`` and ``affine`` take the structures.
+    """
+
+    @abstractmethod
+    def __call__(self, y_pred: ArrayLike, y_true: ArrayLike) -> Array:
+        """The cost of each example; the first axis counts the examples."""
+
+    def matrix(self, structure: Structure) -> Array:
+        """C[answer, truth] over all outputs of a finite structure, in the order of its vertices.
+
+        >>> from fenchel.costs import Absolute
+        >>> from fenchel.structures import Simplex
+        >>> Absolute().matrix(Simplex(3))
+        array([[0., 1., 2.],
+               [1., 0., 1.],
+               [2., 1., 0.]])
+        """
+        outputs = structure.decode(structure.vertices())
+        n = len(outputs)
+        first = np.repeat(np.arange(n), n)
+        second = np.tile(np.arange(n), n)
+        return np.asarray(self(outputs[first], outputs[second]), dtype=float).reshape(n, n)
+
+    @abstractmethod
+    def affine(self, answers: Structure, truths: Structure | None = None) -> AffineForm:
+        """The affine form between answers and truths of these structures; a pair without one raises."""
+
+    def _refuse(self, answers: Structure, truths: Structure, reason: str) -> IncompatiblePair:
+        return IncompatiblePair(f"{self!r} has no affine form from {truths!r} to {answers!r}: {reason}")
+
+    def _outputs(self, y_pred: ArrayLike, y_true: ArrayLike) -> tuple[Array, Array]:
+        try:
+            answers, truths = np.asarray(y_pred), np.asarray(y_true)
+        except ValueError as error:
+            raise InvalidInput(f"outputs cannot be read as arrays: {error}") from None
+        if answers.shape != truths.shape:
+            raise InvalidInput(f"y_pred has shape {answers.shape} but y_true has shape {truths.shape}")
+        return answers, truths
+
+
+def class_affine(cost: Cost, matrix: Array, answers: Structure, truths: Structure) -> AffineForm:
+    """The affine form of a cost matrix C[answer, truth] between structures whose outputs are classes.
+
+    A point of the truths' hull holds a distribution p over classes; the answers' scores are those that give class a
+    the score (Cp)_a.
+    """
+
+    def expected(mu: Array) -> tuple[Array, Array]:
+        return answers.class_scores(truths.class_distribution(mu) @ matrix.T)
+
+    return AffineForm(answers, truths, lambda mu: expected(mu)[0], lambda mu: expected(mu)[1])
+
+
+def check_class_counts(cost: Cost, answers: Structure, truths: Structure) -> int:
+    """How many classes both structures have; different numbers raise."""
+    k, other = answers.n_vertices, truths.n_vertices
+    if k is None or k != other:
+        raise IncompatiblePair(f"{cost!r} compares outputs of one kind, but {answers!r} has {k} and {truths!r} {other}")
+    return k
+
+
+def per_example(amount: Array) -> Array:
+    """Sum over all axes but the first, which counts the examples; a single output gives a single number."""
+    return amount.reshape(len(amount), -1).sum(axis=1, dtype=float) if amount.ndim else np.asarray(amount, dtype=float)

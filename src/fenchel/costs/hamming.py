@@ -1,0 +1,76 @@
+"""The number of wrong parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._core.errors import InvalidInput
+from .._core.types import Array, ArrayLike
+from ..structures.base import Structure
+from ..structures.product import Product
+from .base import AffineForm, Cost, per_example
+from .zero_one import ZeroOne
+
+__all__ = ["Hamming"]
+
+
+@dataclass(frozen=True)
+class Hamming(Cost):
+    """L(ŷ, y) = the number of parts in which ŷ and y differ: labels, positions, pairs.
+
+    Lists of outputs of different lengths are compared one by one.
+
+    >>> from fenchel.costs import Hamming
+    >>> Hamming()([[1, 0, 1], [0, 0, 0]], [[1, 1, 0], [0, 0, 0]])
+    array([2., 0.])
+    """
+
+    def __call__(self, y_pred: ArrayLike, y_true: ArrayLike) -> Array:
+        if _ragged(y_pred) or _ragged(y_true):
+            return self._one_by_one(y_pred, y_true)
+        answers, truths = self._outputs(y_pred, y_true)
+        return per_example(answers != truths)
+
+    def _one_by_one(self, y_pred: ArrayLike, y_true: ArrayLike) -> Array:
+        answers, truths = list(y_pred), list(y_true)  # type: ignore[arg-type]
+        if len(answers) != len(truths):
+            raise InvalidInput(f"y_pred holds {len(answers)} outputs but y_true holds {len(truths)}")
+        counts = []
+        for i, (answer, truth) in enumerate(zip(answers, truths, strict=True)):
+            a, t = np.asarray(answer), np.asarray(truth)
+            if a.shape != t.shape:
+                raise InvalidInput(f"sample {i} has an answer of shape {a.shape} and a truth of shape {t.shape}")
+            counts.append(float((a != t).sum()))
+        return np.array(counts)
+
+    def affine(self, answers: Structure, truths: Structure | None = None) -> AffineForm:
+        truths = answers if truths is None else truths
+        if answers.shape != truths.shape:
+            raise self._refuse(answers, truths, f"their points have the shapes {answers.shape} and {truths.shape}")
+        if isinstance(answers, Product) and isinstance(truths, Product):
+            inner = self.affine(answers.structure, truths.structure)
+            return AffineForm(
+                answers,
+                truths,
+                lambda mu: inner.apply(mu).reshape(len(mu), *answers.shape),
+                lambda mu: np.sum(inner.constant(mu), axis=1),
+            )
+        if answers.part_coding == "entry":
+            # An entry is wrong when the bits differ: ŷ + y − 2ŷy.
+            return AffineForm(answers, truths, lambda mu: 1 - 2 * mu, lambda mu: mu.reshape(len(mu), -1).sum(axis=1))
+        if answers.part_coding == "one_hot":
+            # A part is wrong unless both have the same one: 1 − ⟨ŷ, y⟩, summed over parts. Truths may be points of
+            # a larger set.
+            return AffineForm(answers, truths, lambda mu: 1 - mu, lambda mu: np.zeros(len(mu)))
+        if answers.class_coding is not None:
+            return ZeroOne().affine(answers, truths)
+        raise self._refuse(answers, truths, "its outputs have no parts to count; use ZeroOne() or Absolute()")
+
+
+def _ragged(outputs: ArrayLike) -> bool:
+    if isinstance(outputs, np.ndarray):
+        return outputs.dtype == object
+    lengths = {len(o) if hasattr(o, "__len__") and not isinstance(o, str) else None for o in outputs}  # type: ignore[union-attr]
+    return len(lengths) > 1

@@ -1,0 +1,18 @@
+"""What does a user call? scikit-learn estimators, one file per task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._core import registry
+from .._core.lazy import resolve
+
+__all__ = [e.class_name for e in registry.entries("estimator") if e.target.startswith("fenchel.estimators.")]
+
+
+def __getattr__(name: str) -> Any:
+    return resolve(__name__, name, "estimator")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,105 @@
+"""The contract of a training loss, and what it hands to a decoder."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+
+import numpy as np
+
+from .._core.checks import as_float_array, batch_rows, check_no_nan
+from .._core.errors import IncompatiblePair, InvalidInput
+from .._core.types import Array, ArrayLike
+from ..structures.base import Structure
+
+__all__ = ["Loss", "Output"]
+
+
+class Loss(ABC):
+    """A convex loss S(θ; v) between scores θ and a point v of a structure's hull (a truth φ(y), or a dual variable).
+
+    Values are per example; the gradient in θ is the residual ``predict(theta) - v`` (times the multiplier).
+    """
+
+    structure: Structure
+    multiplier: float = 1.0
+    """A factor on the loss that leaves predictions alone."""
+
+    @property
+    @abstractmethod
+    def smoothness(self) -> float:
+        """A Lipschitz constant of the gradient in the Euclidean norm; infinite for a loss with kinks."""
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether the loss has a gradient everywhere (Ω is strictly convex)."""
+        return bool(np.isfinite(self.smoothness))
+
+    @property
+    def strong_convexity(self) -> float:
+        """A modulus of strong convexity of Ω in the Euclidean norm (0 where there is none); solvers step by it."""
+        return 0.0 if np.isinf(self.smoothness) else self.multiplier / self.smoothness
+
+    @abstractmethod
+    def value_and_grad(self, theta: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
+        """The loss of each example and its gradient in θ."""
+
+    def value(self, theta: ArrayLike, v: ArrayLike) -> Array:
+        """The loss of each example."""
+        return self.value_and_grad(theta, v)[0]
+
+    @abstractmethod
+    def predict(self, theta: ArrayLike) -> Array:
+        """∇Ω*(θ), the prediction in the hull."""
+
+    @abstractmethod
+    def omega(self, mu: ArrayLike) -> Array:
+        """Ω(μ) of each point (without the multiplier)."""
+
+    def output(self, theta: ArrayLike) -> Output:
+        """What a decoder takes: the scores and, computed when first asked for, the marginals."""
+        rows, batch = self._scores(theta)
+        return Output(self, rows.reshape(batch + self.structure.shape))
+
+    def check_truths(self, v: Array) -> None:
+        """Refuse points outside the hull, where the loss would be infinite; solvers call it once before they start."""
+        off = np.atleast_1d(self.structure.violation(v))
+        if off.size and off.max() > 1e-6:
+            i = int(off.argmax())
+            raise InvalidInput(
+                f"the truth of sample {i} lies outside {self.structure!r} (by {off[i]:.2g}), so its loss is infinite"
+            )
+
+    def _scores(self, theta: ArrayLike) -> tuple[Array, tuple[int, ...]]:
+        """Rows of scores; the structure's oracles look at their values."""
+        return batch_rows(as_float_array(theta, "scores"), self.structure.shape, "scores", self.structure)
+
+    def _pair(self, theta: ArrayLike, v: ArrayLike) -> tuple[Array, Array, tuple[int, ...]]:
+        rows, batch = self._scores(theta)
+        points, point_batch = batch_rows(as_float_array(v, "v"), self.structure.shape, "points v", self.structure)
+        if batch != point_batch:
+            raise InvalidInput(f"scores have batch shape {batch} but points v have {point_batch}")
+        check_no_nan(points, "points v", self.structure, forbid_parts=False)
+        return rows, points.astype(rows.dtype, copy=False), batch
+
+    @staticmethod
+    def _require(structure: Structure, oracle: str, needed_by: str) -> None:
+        reason = structure.missing().get(oracle)
+        if reason is not None:
+            raise IncompatiblePair(
+                f"{needed_by} needs the oracle {oracle!r}, which {structure!r} does not have: {reason}"
+            )
+
+
+class Output:
+    """Scores and what a loss predicts from them, each computed when first asked for."""
+
+    def __init__(self, loss: Loss, scores: Array) -> None:
+        self.loss = loss
+        self.structure = loss.structure
+        self.scores = scores
+
+    @cached_property
+    def marginals(self) -> Array:
+        """The model's μ = ∇Ω*(θ)."""
+        return self.loss.predict(self.scores)

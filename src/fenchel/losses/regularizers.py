@@ -1,0 +1,135 @@
+"""The regularizers Ψ that make a loss out of a structure: each names the oracle it needs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._core import registry
+from .._core.errors import InvalidInput
+from .._core.types import Array
+from ..structures.base import Structure
+
+__all__ = ["KL", "Euclidean", "Gibbs", "Regularizer", "inner", "make_regularizer"]
+
+
+class Regularizer(ABC):
+    """A convex function Ψ on the set of a structure, and the oracle that is the gradient of its conjugate."""
+
+    name: ClassVar[str]
+    oracle: ClassVar[str]
+    """The oracle of the structure that computes argmax ⟨θ, μ⟩ − Ψ(μ)."""
+
+    @abstractmethod
+    def predict(self, structure: Structure, theta: Array) -> Array:
+        """argmax ⟨θ, μ⟩ − Ψ(μ) over the structure's set, for rows."""
+
+    @abstractmethod
+    def omega(self, structure: Structure, mu: Array) -> Array:
+        """Ψ(μ) of each row."""
+
+    @abstractmethod
+    def strong_convexity(self, structure: Structure) -> float:
+        """A modulus of strong convexity in the Euclidean norm over the structure's set, 0 where there is none."""
+
+    @abstractmethod
+    def loss(self, structure: Structure, theta: Array, v: Array, strength: float) -> tuple[Array, Array]:
+        """Ω*(θ) + Ω(v) − ⟨θ, v⟩ and ∇Ω*(θ) of rows for Ω = strength Ψ, without differences of large numbers."""
+
+
+@dataclass(frozen=True)
+class Euclidean(Regularizer):
+    """Ψ(μ) = ½‖μ‖²: predictions are Euclidean projections (sparsemax, SparseMAP), often sparse."""
+
+    name: ClassVar[str] = "euclidean"
+    oracle: ClassVar[str] = "project"
+
+    def predict(self, structure: Structure, theta: Array) -> Array:
+        return np.asarray(structure.project(theta))
+
+    def omega(self, structure: Structure, mu: Array) -> Array:
+        flat = _flat(mu)
+        return 0.5 * np.einsum("ij,ij->i", flat, flat)
+
+    def strong_convexity(self, structure: Structure) -> float:
+        return 1.0
+
+    def loss(self, structure: Structure, theta: Array, v: Array, strength: float) -> tuple[Array, Array]:
+        centered = structure.center(theta)
+        mu = self.predict(structure, centered / strength)
+        return strength * self.omega(structure, v - mu) + inner(centered - strength * mu, mu - v), mu
+
+
+@dataclass(frozen=True)
+class KL(Regularizer):
+    """Ψ(μ) = ⟨μ, log μ⟩: predictions are Kullback-Leibler projections (softmax, Sinkhorn), never exactly zero."""
+
+    name: ClassVar[str] = "kl"
+    oracle: ClassVar[str] = "kl_project"
+
+    def predict(self, structure: Structure, theta: Array) -> Array:
+        return np.asarray(structure.kl_project(theta))
+
+    def omega(self, structure: Structure, mu: Array) -> Array:
+        flat = _flat(mu)
+        return np.asarray((flat * np.log(np.where(flat > 0, flat, 1))).sum(axis=-1))
+
+    def strong_convexity(self, structure: Structure) -> float:
+        # 1/max ||μ||_1 in the 1-norm (Blondel 2019, Proposition 2), which is at least the Euclidean norm.
+        return 1.0 / structure.max_l1 if structure.max_l1 > 0 else np.inf
+
+    def loss(self, structure: Structure, theta: Array, v: Array, strength: float) -> tuple[Array, Array]:
+        centered = structure.center(theta)
+        mu = self.predict(structure, centered / strength)
+        entropies = self.omega(structure, v) - self.omega(structure, mu)
+        return strength * entropies + inner(centered, mu - v), mu
+
+
+@dataclass(frozen=True)
+class Gibbs(Regularizer):
+    """Ψ(μ) = −max entropy of a distribution over vertices with mean μ: predictions are Gibbs marginals (CRF)."""
+
+    name: ClassVar[str] = "gibbs"
+    oracle: ClassVar[str] = "marginals"
+
+    def predict(self, structure: Structure, theta: Array) -> Array:
+        return structure.marginals(theta)[1]
+
+    def omega(self, structure: Structure, mu: Array) -> Array:
+        return structure.gibbs_omega(mu)
+
+    def strong_convexity(self, structure: Structure) -> float:
+        # The log-partition has the covariance of φ(Y) as its Hessian, at most (diameter/2)² in spectral norm.
+        diameter = structure.diameter(2)
+        return 4.0 / diameter**2 if diameter > 0 else np.inf
+
+    def loss(self, structure: Structure, theta: Array, v: Array, strength: float) -> tuple[Array, Array]:
+        centered = structure.center(theta)
+        log_partition, mu = structure.marginals(centered / strength)
+        at_vertex = structure.binary and bool(np.all((v == 0) | (v == 1)))
+        omega = np.zeros(len(v)) if at_vertex else self.omega(structure, v)
+        return strength * (log_partition + omega) - inner(centered, v), mu
+
+
+def make_regularizer(value: Any) -> Regularizer:
+    """A regularizer from itself or its name."""
+    if isinstance(value, Regularizer):
+        return value
+    if isinstance(value, str):
+        return registry.find("regularizer", value).load()()  # type: ignore[no-any-return]
+    raise InvalidInput(f"regularizer is {value!r}, expected 'euclidean', 'kl', 'gibbs' or a Regularizer")
+
+
+def inner(theta: Array, points: Array) -> Array:
+    """⟨θ, μ⟩ of rows, where a score of -inf costs nothing as long as its part is zero."""
+    scores, values = _flat(theta), _flat(points)
+    if scores.size and scores.min() == -np.inf:
+        scores = np.where((values == 0) & (scores == -np.inf), 0, scores)
+    return np.einsum("ij,ij->i", scores, values)
+
+
+def _flat(rows: Array) -> Array:
+    return rows.reshape(len(rows), int(np.prod(rows.shape[1:])))

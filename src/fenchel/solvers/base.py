@@ -1,0 +1,140 @@
+"""The contract of a solver, and the training objective they all share.
+
+    P(w) = Σ p_i S(θ_i(w); v_i) + alpha/2 ‖w‖²,   p_i = sample_weight_i / Σ sample_weight
+
+For dual variables μ_i in the hull, w(μ) = (1/alpha) Σ p_i A_iᵀ(v_i − μ_i), and for any weights w
+
+    P(w) − min P ≤ gap = Σ p_i S(θ_i(w); μ_i) + alpha/2 ‖w − w(μ)‖².
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .._core.checks import check_finite_positive
+from .._core.errors import InvalidInput, warn_user
+from .._core.types import Array
+from ..losses.base import Loss
+from ..scorers.base import Index, Scorer
+
+__all__ = ["Objective", "Progress", "Result", "Solver"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback sees after each iteration; returning True stops the solver."""
+
+    n_iter: int
+    value: float
+    gap: float
+    w: Array
+
+
+Callback = Callable[[Progress], Any]
+
+
+@dataclass
+class Result:
+    """The weights found and how good they are: ``value - gap`` bounds the least objective from below."""
+
+    w: Array
+    value: float
+    gap: float
+    n_iter: int
+    converged: bool
+    interrupted: bool = False
+    dual: Any = None
+    """What a dual solver needs to go on from here."""
+    history: list[tuple[int, float, float]] = field(default_factory=list)
+    """(iteration, objective, gap) after each iteration."""
+
+
+class Objective:
+    """P(w) for one training set, with its certificate."""
+
+    def __init__(self, scorer: Scorer, loss: Loss, v: Array, alpha: float, sample_weight: Array | None) -> None:
+        self.scorer = scorer
+        self.loss = loss
+        self.v = v
+        self.alpha = check_finite_positive(alpha, "alpha", zero=True)
+        n = scorer.n_examples
+        if len(v) != n:
+            raise InvalidInput(f"there are {n} inputs but {len(v)} truths")
+        if n == 0:
+            raise InvalidInput("there are no examples to learn from")
+        loss.check_truths(v)
+        self.p: Array | None = None
+        if sample_weight is not None:
+            weights = np.asarray(sample_weight, dtype=np.float64)
+            if weights.shape != (n,):
+                raise InvalidInput(f"sample_weight has shape {weights.shape}, expected ({n},)")
+            if not (np.isfinite(weights).all() and weights.min() >= 0 and weights.sum() > 0):
+                raise InvalidInput("sample_weight must be finite and not negative, with a positive sum")
+            if np.ptp(weights) > 0:
+                self.p = weights / weights.sum()
+
+    def shares(self, idx: Index = None) -> Array | float:
+        """The weights p_i, as one number where they are all the same."""
+        if self.p is None:
+            return 1.0 / self.scorer.n_examples
+        return self.p if idx is None else self.p[idx]
+
+    def mean(self, values: Array) -> float:
+        return float(values.mean(dtype=np.float64)) if self.p is None else float(self.p @ values)
+
+    def weighted_adjoint(self, residual: Array) -> Array:
+        """Σ p_i A_iᵀ r_i."""
+        if self.p is None:
+            return self.scorer.adjoint(residual) / self.scorer.n_examples
+        shape = (-1,) + (1,) * (residual.ndim - 1)
+        return self.scorer.adjoint(residual * self.p.reshape(shape).astype(residual.dtype))
+
+    def value_and_grad(self, w: Array) -> tuple[float, Array]:
+        values, residual = self.loss.value_and_grad(self.scorer.scores(w), self.v)
+        value = self.mean(values) + self.alpha * self.scorer.penalty(w)
+        return value, self.weighted_adjoint(residual) + self.alpha * w
+
+    def gap_of_gradient(self, gradient: Array) -> float:
+        """The certificate with the model's own predictions as dual variables.
+
+        With μ_i = ∇Ω*(θ_i) the losses S(θ_i; μ_i) vanish and alpha (w − w(μ)) is the gradient.
+        """
+        squared = float(np.vdot(gradient, gradient))
+        if self.alpha == 0:
+            return 0.0 if squared == 0 else np.inf
+        return squared / (2 * self.alpha)
+
+
+class Solver(ABC):
+    """Minimises the training objective over weights."""
+
+    tol: float
+    max_iter: int
+
+    @abstractmethod
+    def minimize(
+        self,
+        scorer: Scorer,
+        loss: Loss,
+        v: Array,
+        alpha: float,
+        *,
+        sample_weight: Array | None = None,
+        start: Array | None = None,
+        dual: Any = None,
+        callback: Callback | None = None,
+    ) -> Result:
+        """Weights whose duality gap is at most ``tol`` times the objective, or the best found."""
+
+    def _warn(self, result: Result) -> None:
+        if not result.converged and not result.interrupted:
+            warn_user(
+                f"{type(self).__name__} stopped after {result.n_iter} iterations with the duality gap "
+                f"{result.gap:.3g} at the objective {result.value:.6g}; asked was {self.tol:g} of the objective. "
+                "Raise max_iter or tol, scale the inputs, or raise alpha."
+            )

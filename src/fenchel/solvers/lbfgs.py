@@ -1,0 +1,101 @@
+"""Limited-memory BFGS on the training objective."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._core.checks import check_count, check_finite_positive
+from .._core.errors import IncompatiblePair
+from .._core.types import Array
+from ..losses.base import Loss
+from ..optim.lbfgs import LBFGSState, lbfgs
+from ..scorers.base import Scorer
+from .base import Callback, Objective, Progress, Result, Solver
+
+__all__ = ["LBFGS"]
+
+
+@dataclass(frozen=True)
+class LBFGS(Solver):
+    """Limited-memory BFGS, for smooth losses. Stops on the duality gap, ‖∇P(w)‖² / (2 alpha).
+
+    The gap is that of the model's own predictions as dual variables, so it costs nothing beside the gradient; with
+    ``alpha=0`` there is none, and it stops when the gradient is ``tol`` of the one at the start.
+
+    >>> import numpy as np
+    >>> from fenchel.losses import FenchelYoung
+    >>> from fenchel.scorers import Linear
+    >>> from fenchel.solvers import LBFGS
+    >>> from fenchel.structures import Simplex
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 0, 1, 1]
+    >>> loss = FenchelYoung(Simplex(2), "kl")
+    >>> result = LBFGS(tol=1e-8).minimize(Linear(X, (2,), intercept_scaling=1.0), loss, loss.structure.encode(y), 0.1)
+    >>> result.converged, bool(result.gap <= 1e-8 * result.value)
+    (True, True)
+    """
+
+    tol: float = 1e-4
+    max_iter: int = 1000
+    memory: int = 10
+
+    def __post_init__(self) -> None:
+        check_finite_positive(self.tol, "tol")
+        check_count(self.max_iter, "max_iter", minimum=0)
+        check_count(self.memory, "memory")
+
+    def minimize(
+        self,
+        scorer: Scorer,
+        loss: Loss,
+        v: Array,
+        alpha: float,
+        *,
+        sample_weight: Array | None = None,
+        start: Array | None = None,
+        dual: Any = None,
+        callback: Callback | None = None,
+    ) -> Result:
+        if not loss.differentiable:
+            raise IncompatiblePair(f"{self!r} needs a smooth loss, but {loss!r} has kinks; use BlockFrankWolfe()")
+        objective = Objective(scorer, loss, v, alpha, sample_weight)
+        start = scorer.zero_weights() if start is None else np.asarray(start, dtype=np.float64)
+        history: list[tuple[int, float, float]] = []
+        best: list[LBFGSState] = []
+        first_norm: list[float] = []
+        done = {"converged": False}
+
+        def stop(state: LBFGSState) -> bool:
+            best[:] = [state]
+            gap = objective.gap_of_gradient(state.gradient)
+            history.append((state.n_iter, state.value, gap))
+            norm = float(np.linalg.norm(state.gradient))
+            first_norm.append(norm)
+            if objective.alpha > 0:
+                done["converged"] = gap <= self.tol * abs(state.value)
+            else:
+                done["converged"] = norm <= self.tol * first_norm[0]
+            asked = callback is not None and bool(callback(Progress(state.n_iter, state.value, gap, state.x)))
+            return done["converged"] or asked
+
+        interrupted = False
+        try:
+            lbfgs(objective.value_and_grad, start, stop=stop, max_iter=self.max_iter, memory=self.memory)
+        except KeyboardInterrupt:
+            interrupted = True
+            if not best:
+                raise
+        state = best[0]
+        result = Result(
+            w=state.x,
+            value=state.value,
+            gap=history[-1][2],
+            n_iter=state.n_iter,
+            converged=done["converged"],
+            interrupted=interrupted,
+            history=history,
+        )
+        self._warn(result)
+        return result

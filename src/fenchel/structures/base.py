@@ -1,0 +1,371 @@
+"""The contract of an output space.
+
+A structure knows a finite set of outputs y, writes each as a vertex φ(y) of a polytope M, and answers questions about
+M. The public methods of :class:`Structure` check their input, bring it into one form (contiguous rows, one batch
+axis) and restore batch shape and type afterwards; a concrete structure implements the underscored twins on rows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._core.checks import as_float_array, batch_rows, check_generator, check_no_nan, check_same_shape
+from .._core.errors import InvalidInput, MissingOracle
+from .._core.types import Array, ArrayLike
+
+__all__ = ["ORACLES", "Accuracy", "Solved", "Structure"]
+
+ORACLES = ("vertices", "argmax", "project", "kl_project", "marginals", "nearest", "decompose", "sample")
+"""What a structure may be able to do beyond encoding; :meth:`Structure.missing` declares what it cannot."""
+
+_MOST_VERTEX_NUMBERS = 50_000_000
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How exactly an iterative oracle should work: ``None`` is the default of the oracle and the type."""
+
+    tol: float | None = None
+    max_iter: int | None = None
+
+
+@dataclass
+class Solved:
+    """What an iterative oracle reports beside its points.
+
+    ``error`` is the measured error of each row (a duality gap or a residual, never an iteration's progress).
+    ``atoms`` and ``weights``, where an oracle has them, write each point as a convex combination of vertices.
+    """
+
+    points: Array
+    error: Array
+    n_iter: Array
+    converged: Array
+    weights: Any = None
+    atoms: Any = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+class Structure(ABC):
+    """An output space: a finite set of outputs as the vertices of a polytope, with its oracles.
+
+    Structures are frozen value objects: equal parameters make equal structures. All oracles take scores or points of
+    shape ``(*batch, *shape)`` in float32 or float64 and answer in the same type; inputs are never changed.
+    A score of -inf forbids its part (the point is zero there); NaN and +inf raise.
+    """
+
+    binary: ClassVar[bool] = True
+    """Whether vertices have only the entries 0 and 1."""
+    bounded: ClassVar[bool] = True
+    """Whether the set is bounded (a polytope)."""
+    output_ndim: ClassVar[int] = 0
+    """How many axes one output y has, as a user writes it."""
+    can_forbid: ClassVar[bool] = True
+    """Whether a score of -inf has a meaning."""
+    class_coding: ClassVar[str | None] = None
+    """How a vertex writes a class, where outputs are classes: ``"one_hot"`` or ``"thresholds"``."""
+    part_coding: ClassVar[str | None] = None
+    """How a vertex writes its parts: ``"entry"`` (each entry is one) or ``"one_hot"`` (a part is a group with one 1)."""
+    checks_scores: ClassVar[bool] = False
+    """Whether the oracles look for NaN and +inf themselves, in the pass over the scores that they make anyway."""
+
+    def __repr__(self) -> str:
+        values = ", ".join(repr(getattr(self, f.name)) for f in fields(self)) if is_dataclass(self) else ""
+        return f"{type(self).__name__}({values})"
+
+    # -- what it is ----------------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one vertex, one point, one set of scores."""
+
+    @property
+    def dim(self) -> int:
+        """The number of scores of one output."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def n_vertices(self) -> int | None:
+        """How many outputs there are, or None where that is unknown or infinite."""
+        return None
+
+    def missing(self) -> Mapping[str, str]:
+        """The oracles this structure does not have, each with the reason and what to use instead."""
+        return {}
+
+    def supports(self, oracle: str) -> bool:
+        """Whether the oracle of this name works.
+
+        >>> from fenchel.structures import Reals
+        >>> Reals(3).supports("project"), Reals(3).supports("argmax")
+        (True, False)
+        """
+        if oracle not in ORACLES:
+            raise InvalidInput(f"oracle is {oracle!r}, expected one of {', '.join(map(repr, ORACLES))}")
+        return oracle not in self.missing()
+
+    def require(self, oracle: str) -> None:
+        """Raise :class:`MissingOracle`, with the reason, unless the oracle works."""
+        reason = self.missing().get(oracle)
+        if reason is not None:
+            raise self._missing_error(oracle, reason)
+
+    def _missing_error(self, oracle: str, reason: str) -> MissingOracle:
+        return MissingOracle(f"{self!r} has no {oracle}: {reason}")
+
+    # -- outputs and vertices ------------------------------------------------------------------------------------------
+
+    def encode(self, y: ArrayLike, dtype: Any = np.float64) -> Array:
+        """The vertex φ(y) of each output."""
+        outputs = np.asarray(y)
+        if outputs.ndim < self.output_ndim:
+            raise InvalidInput(f"y has shape {outputs.shape}, but one output of {self!r} has {self.output_ndim} axes")
+        batch = outputs.shape[: outputs.ndim - self.output_ndim]
+        rows = outputs.reshape(int(np.prod(batch)), *outputs.shape[len(batch) :])
+        return self._encode(rows, np.dtype(dtype)).reshape(batch + self.shape)
+
+    def decode(self, vertex: ArrayLike) -> Array:
+        """The output y of each vertex; the inverse of :meth:`encode`. A point that is no vertex raises."""
+        rows, batch = self._rows(vertex, "vertices", points=True)
+        outputs = self._decode(rows)
+        bad = (self._encode(outputs, np.dtype(np.float64)) != rows).reshape(len(rows), -1).any(axis=1)
+        if bad.any():
+            i = int(bad.argmax())
+            raise InvalidInput(f"sample {i} is no vertex of {self!r}: {np.array2string(rows[i], threshold=20)}")
+        return outputs.reshape(batch + outputs.shape[1:])
+
+    def vertices(self) -> Array:
+        """All vertices, shape ``(n_vertices, *shape)``, in the order of the outputs; only for small spaces."""
+        self.require("vertices")
+        n = self.n_vertices
+        if n is None or n * self.dim > _MOST_VERTEX_NUMBERS:
+            count = "too many" if n is None else f"{n}"
+            raise InvalidInput(f"{self!r} has {count} vertices of {self.dim} numbers; listing them would not fit")
+        return self._vertices()
+
+    # -- oracles -------------------------------------------------------------------------------------------------------
+
+    def argmax(self, theta: ArrayLike) -> Array:
+        """A vertex of highest score, argmax ⟨θ, φ(y)⟩ over y (MAP). Ties go to the first output in order."""
+        self.require("argmax")
+        rows, batch = self._rows(theta, "scores")
+        return self._restore(self._argmax(rows), batch, rows.dtype)
+
+    def project(
+        self, theta: ArrayLike, *, tol: float | None = None, max_iter: int | None = None, return_info: bool = False
+    ) -> Any:
+        """The Euclidean projection, argmin ½‖μ − θ‖² over μ in M.
+
+        ``tol`` and ``max_iter`` are for structures that iterate; with ``return_info=True`` the answer is a pair
+        of the points and a :class:`Solved` with the measured error of each row.
+        """
+        self.require("project")
+        rows, batch = self._rows(theta, "scores")
+        return self._finish(self._project(rows, Accuracy(tol, max_iter)), batch, rows.dtype, return_info)
+
+    def kl_project(
+        self, theta: ArrayLike, *, tol: float | None = None, max_iter: int | None = None, return_info: bool = False
+    ) -> Any:
+        """The Kullback-Leibler projection of exp(θ − 1), argmax ⟨θ, μ⟩ − ⟨μ, log μ⟩ over μ in M."""
+        self.require("kl_project")
+        rows, batch = self._rows(theta, "scores")
+        return self._finish(self._kl_project(rows, Accuracy(tol, max_iter)), batch, rows.dtype, return_info)
+
+    def marginals(self, theta: ArrayLike) -> tuple[Array, Array]:
+        """``(log_partition, mu)`` of the Gibbs distribution p(y) ∝ exp ⟨θ, φ(y)⟩; mu is its mean vertex."""
+        self.require("marginals")
+        rows, batch = self._rows(theta, "scores")
+        log_partition, mu = self._marginals(rows)
+        return log_partition.astype(rows.dtype, copy=False).reshape(batch)[()], self._restore(mu, batch, rows.dtype)
+
+    def nearest(self, mu: ArrayLike, p: float = 2) -> Array:
+        """A vertex nearest to the point in the p-norm, 1 <= p < inf.
+
+        On 0/1 vertices this is one argmax, at the scores |μ|^p − |1 − μ|^p: Sakaue, Bao, Tsuchiya and Oki (2024),
+        Proposition 3.2.
+        """
+        self.require("nearest")
+        if not (isinstance(p, int | float | np.number) and 1 <= p < np.inf):
+            raise InvalidInput(f"p is {p!r}, expected a finite number >= 1")
+        rows, batch = self._rows(mu, "points", points=True)
+        return self._restore(self._nearest(rows, float(p)), batch, rows.dtype)
+
+    def decompose(self, mu: ArrayLike) -> tuple[Array, Array]:
+        """``(weights, vertices)`` with mu = Σ weights[j] vertices[j], weights ≥ 0 that sum to one.
+
+        For a batch both are padded with zero weights to the largest number of vertices needed:
+        shapes ``(*batch, m)`` and ``(*batch, m, *shape)``.
+        """
+        self.require("decompose")
+        rows, batch = self._rows(mu, "points", points=True)
+        self._check_inside(rows)
+        weights, atoms = self._decompose(rows)
+        m = weights.shape[1]
+        return (
+            weights.astype(rows.dtype, copy=False).reshape(*batch, m),
+            atoms.astype(rows.dtype, copy=False).reshape(*batch, m, *self.shape),
+        )
+
+    def sample(self, mu: ArrayLike, rng: Any = None) -> Array:
+        """A random vertex whose mean is mu; ``rng`` is a ``numpy.random.Generator``, a seed or None."""
+        self.require("sample")
+        rows, batch = self._rows(mu, "points", points=True)
+        self._check_inside(rows)
+        return self._restore(self._sample(rows, check_generator(rng, "rng")), batch, rows.dtype)
+
+    # -- constants and measures ----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def separation(self, p: float = 2) -> float:
+        """The least p-norm distance between two different vertices (infinite if there is only one)."""
+
+    @abstractmethod
+    def diameter(self, p: float = 2) -> float:
+        """The largest p-norm distance between two points of M."""
+
+    @property
+    @abstractmethod
+    def max_l1(self) -> float:
+        """The largest 1-norm of a point of M."""
+
+    def violation(self, mu: ArrayLike) -> Array:
+        """How far each point is from satisfying the constraints of M: the largest violation, 0 inside."""
+        rows, batch = self._rows(mu, "points", points=True)
+        return self._violation(rows).reshape(batch)[()]
+
+    def class_distribution(self, mu: Array) -> Array:
+        """The distribution over classes that a point of M holds, for rows, where outputs are classes."""
+        raise NotImplementedError
+
+    def class_scores(self, scores: Array) -> tuple[Array, Array]:
+        """Scores θ and an offset c with ⟨θ, φ(y)⟩ + c = scores[y] for every class y, for rows."""
+        raise NotImplementedError
+
+    def center(self, theta: Array) -> Array:
+        """Scores that every point of M tells apart exactly as it does ``theta``, brought near zero.
+
+        A loss is unchanged by it but for rounding: adding a constant to all scores of a simplex, or to a row of a
+        permutation matrix, changes nothing. It is called with rows, before any difference of large numbers.
+        """
+        return theta
+
+    def gibbs_omega(self, mu: Array) -> Array:
+        """−max entropy of a distribution over vertices with mean mu, for rows; where it has no formula it raises."""
+        raise MissingOracle(
+            f"{self!r} has no formula for the largest entropy of a distribution with a given mean; "
+            "losses at vertices do not need it"
+        )
+
+    def fenchel_young(self, psi: str, theta: Array, v: Array, strength: float) -> tuple[Array, Array] | None:
+        """Losses and predictions of the regularizer named ``psi`` in one compiled pass over rows, where there is one.
+
+        ``None`` (the default) leaves it to the oracles; only a structure that can be faster overrides this.
+        """
+        return None
+
+    # -- for concrete structures ---------------------------------------------------------------------------------------
+
+    def _encode(self, outputs: Array, dtype: np.dtype[Any]) -> Array:
+        raise NotImplementedError
+
+    def _decode(self, rows: Array) -> Array:
+        raise NotImplementedError
+
+    def _vertices(self) -> Array:
+        raise NotImplementedError
+
+    def _argmax(self, rows: Array) -> Array:
+        raise NotImplementedError
+
+    def _project(self, rows: Array, accuracy: Accuracy) -> Array | Solved:
+        raise NotImplementedError
+
+    def _kl_project(self, rows: Array, accuracy: Accuracy) -> Array | Solved:
+        raise NotImplementedError
+
+    def _marginals(self, rows: Array) -> tuple[Array, Array]:
+        raise NotImplementedError
+
+    def _nearest(self, rows: Array, p: float) -> Array:
+        if not self.binary:
+            raise NotImplementedError
+        return self._argmax(np.abs(rows) ** p - np.abs(1 - rows) ** p)
+
+    def _decompose(self, rows: Array) -> tuple[Array, Array]:
+        raise NotImplementedError
+
+    def _sample(self, rows: Array, rng: np.random.Generator) -> Array:
+        weights, atoms = self._decompose(rows)
+        return atoms[np.arange(len(rows)), draw_index(weights, rng)]
+
+    def _violation(self, rows: Array) -> Array:
+        raise NotImplementedError
+
+    # -- the common form -----------------------------------------------------------------------------------------------
+
+    def _rows(self, value: ArrayLike, name: str, *, points: bool = False) -> tuple[Array, tuple[int, ...]]:
+        rows, batch = batch_rows(as_float_array(value, name), self.shape, name, self)
+        if points or not self.checks_scores:
+            check_no_nan(rows, name, self, forbid_parts=self.can_forbid and not points)
+        return rows, batch
+
+    def _restore(self, rows: Array, batch: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        return rows.astype(dtype, copy=False).reshape(batch + self.shape)
+
+    def _finish(self, result: Array | Solved, batch: tuple[int, ...], dtype: np.dtype[Any], return_info: bool) -> Any:
+        if isinstance(result, Solved):
+            points = self._restore(result.points, batch, dtype)
+            result.points = points
+        else:
+            points = self._restore(result, batch, dtype)
+        if not return_info:
+            return points
+        if not isinstance(result, Solved):  # a closed form: exact to rounding, no iterations
+            n = int(np.prod(batch))
+            result = Solved(points, np.zeros(n), np.zeros(n, dtype=np.int64), np.ones(n, dtype=bool))
+        return points, result
+
+    def _check_inside(self, rows: Array) -> None:
+        if len(rows) == 0:
+            return
+        tol = 1e-4 if rows.dtype == np.float32 else 1e-6
+        off = self._violation(rows)
+        i = int(off.argmax())
+        if off[i] > tol:
+            raise InvalidInput(
+                f"points must lie in {self!r}, but sample {i} violates its constraints by {off[i]:.2g}: "
+                f"{np.array2string(rows[i], threshold=20)}"
+            )
+
+    def _check_labels(self, outputs: Array, count: int) -> Array:
+        """Outputs that are class numbers 0, ..., count − 1, checked."""
+        if outputs.dtype.kind == "f" and outputs.size and np.all(outputs == np.floor(outputs)):
+            outputs = outputs.astype(np.int64)
+        if outputs.size == 0:
+            return outputs.astype(np.int64)
+        if outputs.dtype.kind not in "iu":
+            raise InvalidInput(f"outputs of {self!r} are whole numbers from 0 to {count - 1}, got {outputs.dtype}")
+        bad = (outputs < 0) | (outputs >= count)
+        if bad.any():
+            where = tuple(int(i) for i in np.argwhere(bad)[0])
+            raise InvalidInput(
+                f"y is {outputs[where]} at sample {where[0]}, but outputs of {self!r} go from 0 to {count - 1}"
+            )
+        return outputs
+
+    def _check_same(self, a: Array, b: Array, name_a: str, name_b: str) -> None:
+        check_same_shape(a, b, name_a, name_b)
+
+
+def draw_index(weights: Array, rng: np.random.Generator) -> Array:
+    """One index per row, drawn in proportion to the row's weights."""
+    cumulative = np.cumsum(weights, axis=-1, dtype=np.float64)
+    u = rng.random(weights.shape[:-1]) * cumulative[..., -1]
+    index: Array = np.minimum((cumulative <= u[..., None]).sum(axis=-1), weights.shape[-1] - 1)
+    return index

@@ -1,0 +1,164 @@
+"""Several independent outputs of one structure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._core.checks import check_count
+from .._core.errors import InvalidInput
+from .._core.types import Array
+from .base import Accuracy, Solved, Structure
+
+__all__ = ["Product"]
+
+
+@dataclass(frozen=True, repr=False)
+class Product(Structure):
+    """``times`` independent outputs of one structure, stacked along a new first axis.
+
+    M = C × ... × C. Every oracle works factor by factor, so ``Product(Simplex(k), k)`` is the set of row-stochastic
+    matrices.
+
+    >>> from fenchel.structures import Product, Simplex
+    >>> Product(Simplex(3), 2).encode([2, 0])
+    array([[0., 0., 1.],
+           [1., 0., 0.]])
+    """
+
+    structure: Structure
+    times: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.structure, Structure):
+            raise InvalidInput(f"structure is {self.structure!r}, expected a structure such as Simplex(3)")
+        object.__setattr__(self, "times", check_count(self.times, "times"))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.times, *self.structure.shape)
+
+    @property
+    def binary(self) -> bool:  # type: ignore[override]
+        return self.structure.binary
+
+    @property
+    def bounded(self) -> bool:  # type: ignore[override]
+        return self.structure.bounded
+
+    @property
+    def checks_scores(self) -> bool:  # type: ignore[override]
+        return self.structure.checks_scores
+
+    @property
+    def part_coding(self) -> str | None:  # type: ignore[override]
+        return self.structure.part_coding
+
+    @property
+    def can_forbid(self) -> bool:  # type: ignore[override]
+        return self.structure.can_forbid
+
+    @property
+    def output_ndim(self) -> int:  # type: ignore[override]
+        return 1 + self.structure.output_ndim
+
+    @property
+    def n_vertices(self) -> int | None:
+        n = self.structure.n_vertices
+        return None if n is None else n**self.times
+
+    def missing(self) -> Mapping[str, str]:
+        return self.structure.missing()
+
+    def separation(self, p: float = 2) -> float:
+        return self.structure.separation(p)
+
+    def diameter(self, p: float = 2) -> float:
+        return float(self.times ** (1 / p)) * self.structure.diameter(p)
+
+    @property
+    def max_l1(self) -> float:
+        return self.times * self.structure.max_l1
+
+    def center(self, theta: Array) -> Array:
+        return self.structure.center(self._split(theta)).reshape(theta.shape)
+
+    def gibbs_omega(self, mu: Array) -> Array:
+        return self.structure.gibbs_omega(self._split(mu)).reshape(len(mu), self.times).sum(axis=1)
+
+    def fenchel_young(self, psi: str, theta: Array, v: Array, strength: float) -> tuple[Array, Array] | None:
+        fused = self.structure.fenchel_young(psi, self._split(theta), self._split(v), strength)
+        if fused is None:
+            return None
+        return fused[0].reshape(len(theta), self.times).sum(axis=1), fused[1].reshape(theta.shape)
+
+    def _split(self, rows: Array) -> Array:
+        return rows.reshape(len(rows) * self.times, *self.structure.shape)
+
+    def _join(self, rows: Array) -> Array:
+        return rows.reshape(len(rows) // self.times, self.times, *rows.shape[1:])
+
+    def _encode(self, outputs: Array, dtype: np.dtype[Any]) -> Array:
+        if outputs.ndim < 2 or outputs.shape[1] != self.times:
+            raise InvalidInput(f"y has shape {outputs.shape}, but an output of {self!r} has {self.times} parts")
+        return self._join(self.structure._encode(outputs.reshape(-1, *outputs.shape[2:]), dtype))
+
+    def _decode(self, rows: Array) -> Array:
+        return self._join(self.structure._decode(self._split(rows)))
+
+    def _vertices(self) -> Array:
+        inner = self.structure._vertices()
+        return np.array([inner[list(choice)] for choice in itertools.product(range(len(inner)), repeat=self.times)])
+
+    def _argmax(self, rows: Array) -> Array:
+        return self._join(self.structure._argmax(self._split(rows)))
+
+    def _project(self, rows: Array, accuracy: Accuracy) -> Array | Solved:
+        return self._join_solved(self.structure._project(self._split(rows), accuracy))
+
+    def _kl_project(self, rows: Array, accuracy: Accuracy) -> Array | Solved:
+        return self._join_solved(self.structure._kl_project(self._split(rows), accuracy))
+
+    def _join_solved(self, result: Array | Solved) -> Array | Solved:
+        if not isinstance(result, Solved):
+            return self._join(result)
+        return Solved(
+            points=self._join(result.points),
+            error=self._join(result.error).sum(axis=1),
+            n_iter=self._join(result.n_iter).max(axis=1),
+            converged=self._join(result.converged).all(axis=1),
+        )
+
+    def _marginals(self, rows: Array) -> tuple[Array, Array]:
+        log_partition, mu = self.structure._marginals(self._split(rows))
+        return self._join(log_partition).sum(axis=1), self._join(mu)
+
+    def _nearest(self, rows: Array, p: float) -> Array:
+        return self._join(self.structure._nearest(self._split(rows), p))
+
+    def _sample(self, rows: Array, rng: np.random.Generator) -> Array:
+        return self._join(self.structure._sample(self._split(rows), rng))
+
+    def _decompose(self, rows: Array) -> tuple[Array, Array]:
+        """Walk the factors' cumulative weights together: at most the sum of their numbers of vertices."""
+        weights, atoms = self.structure._decompose(self._split(rows))
+        weights = weights.reshape(len(rows), self.times, -1)
+        weights = weights / weights.sum(axis=-1, keepdims=True)
+        atoms = atoms.reshape(len(rows), self.times, -1, *self.structure.shape)
+        ends = np.cumsum(weights, axis=-1)
+        ends[..., -1] = 1
+        edges = np.sort(ends.reshape(len(rows), -1), axis=-1)
+        starts = np.concatenate([np.zeros((len(rows), 1)), edges[:, :-1]], axis=1)
+        middles = (starts + edges) / 2
+        which = (ends[:, :, None, :] <= middles[:, None, :, None]).sum(axis=-1)  # (row, factor, piece)
+        which = np.minimum(which, weights.shape[-1] - 1)
+        index = which.reshape(which.shape + (1,) * len(self.structure.shape))
+        chosen = np.take_along_axis(atoms, index, axis=2)
+        return edges - starts, np.moveaxis(chosen, 1, 2)
+
+    def _violation(self, rows: Array) -> Array:
+        return self._join(self.structure._violation(self._split(rows))).max(axis=1)
