@@ -62,7 +62,7 @@ class ConvergenceWarning(UserWarning):
 
 def warn_user(message: str, category: type[Warning] = ConvergenceWarning) -> None:
     """Warn at the line outside fenchel that led here, which is the one the user can change."""
-    depth, frame = 1, sys._getframe(1)
+    depth, frame = 2, sys._getframe(1)
     caller: FrameType | None = frame
     while caller is not None and caller.f_globals.get("__name__", "").partition(".")[0] == "fenchel":
         caller = caller.f_back

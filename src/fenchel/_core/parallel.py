@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 from .errors import InvalidInput
 
-__all__ = ["get_threads", "inside_pool", "map_items", "run", "set_threads", "single_blas_thread"]
+__all__ = ["get_threads", "inside_pool", "map_items", "run", "run_blocks", "set_threads", "single_blas_thread", "split_always"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -42,6 +42,7 @@ class _State:
         self.lock = threading.Lock()
         self.pool: ThreadPoolExecutor | None = None
         self.threads = _threads_from_environment()
+        self.worth_splitting = _WORTH_SPLITTING
         self.speeds: dict[Any, float] = {}  # kernel -> seconds per unit of work; NaN after the first, compiling call
         self.blas_users = 0
         self.blas_controller: Any = None
@@ -140,7 +141,7 @@ def run(kernel: Callable[..., Any], n_items: int, work: float, *args: Any) -> No
         and n_items > 1
         and speed is not None
         and known
-        and speed * work > _WORTH_SPLITTING
+        and speed * work > _state.worth_splitting
         and not _local.inside
     ):
         _run_chunks(kernel, n_items, work, args)
@@ -201,13 +202,28 @@ def _share(work_off: Callable[[], None], threads: int) -> None:
         raise error
 
 
+def run_blocks(function: Callable[[int, int, int], None], n_items: int, block: int, *, worth: bool) -> None:
+    """Call ``function(b, start, stop)`` for the b-th block of ``block`` items each, on the pool if it is ``worth`` it.
+
+    For work that is not a kernel (a BLAS product) and whose rounding depends on where it is cut: blocks are the same
+    for any number of threads, so results are too. BLAS runs on one thread inside.
+    """
+    bounds = [*range(0, n_items, block), n_items]
+
+    def one(b: int) -> None:
+        function(b, bounds[b], bounds[b + 1])
+
+    map_items(one, range(len(bounds) - 1), threads=None if worth else 1)
+
+
 def map_items(function: Callable[[T], R], items: Iterable[T], *, threads: int | None = None) -> list[R]:
     """``[function(item) for item in items]`` on the pool, BLAS capped to one thread; serial inside the pool."""
     items = list(items)
     results: list[Any] = [None] * len(items)
     n = min(_state.threads if threads is None else threads, len(items))
     if n <= 1 or _local.inside:
-        return [function(item) for item in items]
+        with single_blas_thread():
+            return [function(item) for item in items]
     ticket = itertools.count()
 
     def work_off() -> None:
@@ -221,6 +237,16 @@ def map_items(function: Callable[[T], R], items: Iterable[T], *, threads: int | 
     with single_blas_thread():
         _share(work_off, n)
     return results
+
+
+@contextmanager
+def split_always() -> Iterator[None]:
+    """Split even the smallest work over the threads, so that tests of threading test it."""
+    old, _state.worth_splitting = _state.worth_splitting, 0.0
+    try:
+        yield
+    finally:
+        _state.worth_splitting = old
 
 
 @contextmanager

@@ -141,6 +141,13 @@ def _fill() -> None:
     register("state", "bcfw_dual", f"{v}.bcfw:DualState", "where block-coordinate Frank-Wolfe goes on from")
     register("state", "stream", f"{v}.sgd:StreamState", "where one-by-one learning goes on from")
 
+    x = "fenchel.experiments"
+    register("experiment", "projection-sets", f"{x}.projection_sets:run",
+             "what a smaller set to project on is worth, on scikit-learn's bundled sets")  # fmt: skip
+
+    register("transformer", "table_encoder", "fenchel.data.tables:TableEncoder",
+             "columns of a table as a matrix: numbers standardised, texts one-hot", "TableEncoder()")  # fmt: skip
+
     e = "fenchel.estimators"
     register("estimator", "fenchel_young_classifier", f"{e}.classify:FenchelYoungClassifier",
              "a class, by a projection loss", "FenchelYoungClassifier()")  # fmt: skip

@@ -109,7 +109,7 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
 
 def _npy(array: Array) -> bytes:
     buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
+    np.lib.format.write_array(buffer, array, allow_pickle=False)
     return buffer.getvalue()
 
 

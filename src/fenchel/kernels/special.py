@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core.compile import inline_kernel
+from .._core.compile import exact_inline_kernel
 
 __all__ = ["fast_exp"]
 
@@ -13,7 +13,7 @@ _LN2_HIGH = 0.693145751953125
 _LN2_LOW = 1.42860682030941723212e-6
 
 
-@inline_kernel
+@exact_inline_kernel
 def fast_exp(x: float) -> float:
     """exp(x) for x <= 709, to 1 ulp or two; below -708 it is about 3e-308, which callers take for zero.
 

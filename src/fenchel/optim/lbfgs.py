@@ -94,19 +94,26 @@ def _two_loops(gradient: Array, steps: list[Array], changes: list[Array], rhos: 
 def _line_search(
     function: Function, state: LBFGSState, direction: Array, slope0: float, first: float
 ) -> tuple[Array, float, Array, int] | None:
-    """A step that satisfies the strong Wolfe conditions, or the best decrease found; None where there is none."""
+    """A step that satisfies the strong Wolfe conditions, or the best one found; None where nothing gets better.
+
+    Near the minimum rounding hides decreases of the value; there a step is better if its gradient is smaller
+    (Hager and Zhang, "A new conjugate gradient method with guaranteed descent and an efficient line search", 2005).
+    """
     value0 = state.value
-    noise = 1e-15 * max(1.0, abs(value0))
+    noise = 4e-16 * abs(value0)
+    norm0 = float(np.linalg.norm(state.gradient))
     low, f_low, s_low = 0.0, value0, slope0
     high, f_high, s_high = np.inf, np.inf, 0.0
-    best: tuple[float, Array, Array] | None = None
+    best: tuple[float, Array, float, Array] | None = None  # the norm of its gradient first
     t = first
     for trial in range(1, _MOST_TRIALS + 1):
         x = state.x + t * direction
         f, g = function(x)
         s = float(np.vdot(g, direction))
-        if np.isfinite(f) and f <= value0 + noise and (best is None or f < best[0]):
-            best = (f, x, g)
+        if f <= value0 + noise:
+            norm = float(np.linalg.norm(g))
+            if (f < value0 - noise or norm < norm0) and (best is None or norm < best[0]):
+                best = (norm, x, f, g)
         if not f <= value0 + _ARMIJO * t * slope0 + noise or f > f_low + noise:
             high, f_high, s_high = t, f, s
         elif abs(s) <= -_CURVATURE * slope0:
@@ -119,11 +126,9 @@ def _line_search(
             t *= 4.0
         else:
             t = _interpolate(low, f_low, s_low, high, f_high, s_high)
-            if abs(high - low) * -slope0 <= noise:
+            if abs(high - low) <= 1e-12 * high:
                 break
-    if best is None or best[0] >= value0:
-        return None
-    return best[1], best[0], best[2], trial
+    return None if best is None else (*best[1:], trial)
 
 
 def _interpolate(a: float, fa: float, sa: float, b: float, fb: float, sb: float) -> float:

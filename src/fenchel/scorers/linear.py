@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core import parallel
 from .._core.checks import check_finite_positive
 from .._core.errors import InvalidInput
 from .._core.types import Array
@@ -61,22 +62,56 @@ class Linear(Scorer):
     def scores(self, w: Array, idx: Index = None) -> Array:
         rows = self._rows(idx)
         w = w.astype(self.X.dtype, copy=False)
-        if self.intercept_scaling is None:
-            theta = rows @ w
+        coefficients = w if self.intercept_scaling is None else w[:-1]
+        if self.sparse:
+            theta = np.asarray(rows @ coefficients)
+        elif self._small(len(rows)):
+            theta = rows @ coefficients
         else:
-            theta = rows @ w[:-1]
+            theta = np.empty((len(rows), self.n_scores), self.X.dtype)
+            coefficients = np.ascontiguousarray(coefficients)
+
+            def block(b: int, start: int, stop: int) -> None:
+                np.matmul(rows[start:stop], coefficients, out=theta[start:stop])
+
+            parallel.run_blocks(block, len(rows), self._block_rows, worth=self._worth_threads(len(rows)))
+        if self.intercept_scaling is not None:
             theta += self.intercept_scaling * w[-1]
-        return np.asarray(theta).reshape(len(theta), *self.shape)
+        return theta.reshape(len(theta), *self.shape)
 
     def adjoint(self, residual: Array, idx: Index = None) -> Array:
         rows = self._rows(idx)
         flat = residual.reshape(len(residual), self.n_scores)
-        if self.intercept_scaling is None:
-            return np.asarray(rows.T @ flat, dtype=np.float64)
-        gradient = np.empty(self.weights_shape)
-        gradient[:-1] = rows.T @ flat
-        gradient[-1] = self.intercept_scaling * flat.sum(axis=0, dtype=np.float64)
+        gradient = np.zeros(self.weights_shape)
+        main = gradient if self.intercept_scaling is None else gradient[:-1]
+        if self.sparse:
+            main += rows.T @ flat
+        elif self._small(len(flat)):
+            main += rows.T @ flat
+        else:
+            parts: list[Array] = [main] * -(-len(flat) // self._block_rows)
+
+            def block(b: int, start: int, stop: int) -> None:
+                parts[b] = rows[start:stop].T @ flat[start:stop]
+
+            parallel.run_blocks(block, len(flat), self._block_rows, worth=self._worth_threads(len(flat)))
+            for part in parts:  # in order, so that rounding is the same for any number of threads
+                main += part
+        if self.intercept_scaling is not None:
+            gradient[-1] = self.intercept_scaling * flat.sum(axis=0, dtype=np.float64)
         return gradient
+
+    @property
+    def _block_rows(self) -> int:
+        """Rows whose product makes about a millisecond of work."""
+        return max(64, 4_000_000 // max(1, self.X.shape[1] * (self.n_scores + 4)))
+
+    def _small(self, n: int) -> bool:
+        """Whether a product is too small for BLAS to start threads of its own, or for anybody to."""
+        return n * self.X.shape[1] * self.n_scores < 50_000
+
+    def _worth_threads(self, n: int) -> bool:
+        return n > self._block_rows
 
     def squared_norms(self) -> Array:
         """‖x_i‖² of each row, the intercept's column included."""

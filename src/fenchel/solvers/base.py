@@ -18,11 +18,12 @@ import numpy as np
 
 from .._core.checks import check_finite_positive
 from .._core.errors import InvalidInput, warn_user
+from .._core.parallel import single_blas_thread
 from .._core.types import Array
 from ..losses.base import Loss
 from ..scorers.base import Index, Scorer
 
-__all__ = ["Objective", "Progress", "Result", "Solver"]
+__all__ = ["Callback", "Objective", "Progress", "Result", "Solver"]
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,6 @@ class Solver(ABC):
     tol: float
     max_iter: int
 
-    @abstractmethod
     def minimize(
         self,
         scorer: Scorer,
@@ -129,12 +129,28 @@ class Solver(ABC):
         dual: Any = None,
         callback: Callback | None = None,
     ) -> Result:
-        """Weights whose duality gap is at most ``tol`` times the objective, or the best found."""
+        """Weights whose duality gap is at most ``tol`` times the objective, or the best found.
 
-    def _warn(self, result: Result) -> None:
+        ``v`` holds the truths as vertices φ(y_i), a row each. ``start`` and ``dual`` (of an earlier result) warm-start.
+        ``callback`` is called with a :class:`Progress` after each iteration and stops the solver by returning True.
+        Ctrl-C ends it with the weights so far, and ``interrupted`` set.
+        """
+        self._check_loss(loss)
+        objective = Objective(scorer, loss, v, alpha, sample_weight)
+        with single_blas_thread():
+            result = self._minimize(objective, start, dual, callback)
         if not result.converged and not result.interrupted:
             warn_user(
                 f"{type(self).__name__} stopped after {result.n_iter} iterations with the duality gap "
                 f"{result.gap:.3g} at the objective {result.value:.6g}; asked was {self.tol:g} of the objective. "
                 "Raise max_iter or tol, scale the inputs, or raise alpha."
             )
+        return result
+
+    def _check_loss(self, loss: Loss) -> None:
+        """Refuse a loss that this solver cannot minimise, with the reason and what can."""
+
+    @abstractmethod
+    def _minimize(
+        self, objective: Objective, start: Array | None, dual: Any, callback: Callback | None
+    ) -> Result: ...

@@ -11,7 +11,6 @@ from .._core.checks import check_count, check_finite_positive, check_generator
 from .._core.errors import InvalidInput
 from .._core.types import Array
 from ..losses.base import Loss
-from ..scorers.base import Scorer
 from .base import Callback, Objective, Progress, Result, Solver
 
 __all__ = ["BlockFrankWolfe", "DualState"]
@@ -53,24 +52,12 @@ class BlockFrankWolfe(Solver):
         if self.block_size != "auto":
             check_count(self.block_size, "block_size")
 
-    def minimize(
-        self,
-        scorer: Scorer,
-        loss: Loss,
-        v: Array,
-        alpha: float,
-        *,
-        sample_weight: Array | None = None,
-        start: Array | None = None,
-        dual: Any = None,
-        callback: Callback | None = None,
-    ) -> Result:
-        if not alpha > 0:
-            raise InvalidInput(f"alpha is {alpha!r}, but BlockFrankWolfe solves the dual, which needs alpha > 0")
-        objective = Objective(scorer, loss, v, alpha, sample_weight)
+    def _minimize(self, objective: Objective, start: Array | None, dual: Any, callback: Callback | None) -> Result:
+        if objective.alpha == 0:
+            raise InvalidInput("alpha is 0, but BlockFrankWolfe solves the dual problem, which needs alpha > 0")
         state = self._start(objective, dual)
         rng = check_generator(self.random_state)
-        n = scorer.n_examples
+        n = objective.scorer.n_examples
         size = max(1, n // 200) if self.block_size == "auto" else int(self.block_size)
         size = min(size, n)
 
@@ -95,7 +82,6 @@ class BlockFrankWolfe(Solver):
         best.interrupted = interrupted
         best.dual = state
         best.history = history
-        self._warn(best)
         return best
 
     @staticmethod

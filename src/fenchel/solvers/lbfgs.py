@@ -12,7 +12,6 @@ from .._core.errors import IncompatiblePair
 from .._core.types import Array
 from ..losses.base import Loss
 from ..optim.lbfgs import LBFGSState, lbfgs
-from ..scorers.base import Scorer
 from .base import Callback, Objective, Progress, Result, Solver
 
 __all__ = ["LBFGS"]
@@ -46,22 +45,12 @@ class LBFGS(Solver):
         check_count(self.max_iter, "max_iter", minimum=0)
         check_count(self.memory, "memory")
 
-    def minimize(
-        self,
-        scorer: Scorer,
-        loss: Loss,
-        v: Array,
-        alpha: float,
-        *,
-        sample_weight: Array | None = None,
-        start: Array | None = None,
-        dual: Any = None,
-        callback: Callback | None = None,
-    ) -> Result:
+    def _check_loss(self, loss: Loss) -> None:
         if not loss.differentiable:
             raise IncompatiblePair(f"{self!r} needs a smooth loss, but {loss!r} has kinks; use BlockFrankWolfe()")
-        objective = Objective(scorer, loss, v, alpha, sample_weight)
-        start = scorer.zero_weights() if start is None else np.asarray(start, dtype=np.float64)
+
+    def _minimize(self, objective: Objective, start: Array | None, dual: Any, callback: Callback | None) -> Result:
+        start = objective.scorer.zero_weights() if start is None else np.asarray(start, dtype=np.float64)
         history: list[tuple[int, float, float]] = []
         best: list[LBFGSState] = []
         first_norm: list[float] = []
@@ -88,7 +77,7 @@ class LBFGS(Solver):
             if not best:
                 raise
         state = best[0]
-        result = Result(
+        return Result(
             w=state.x,
             value=state.value,
             gap=history[-1][2],
@@ -97,5 +86,3 @@ class LBFGS(Solver):
             interrupted=interrupted,
             history=history,
         )
-        self._warn(result)
-        return result

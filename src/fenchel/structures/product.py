@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from .._core.checks import check_count
+from .._core.checks import check_count, check_no_nan
 from .._core.errors import InvalidInput
 from .._core.types import Array
 from .base import Accuracy, Solved, Structure
 
 __all__ = ["Product"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,10 +93,21 @@ class Product(Structure):
         return self.structure.gibbs_omega(self._split(mu)).reshape(len(mu), self.times).sum(axis=1)
 
     def fenchel_young(self, psi: str, theta: Array, v: Array, strength: float) -> tuple[Array, Array] | None:
-        fused = self.structure.fenchel_young(psi, self._split(theta), self._split(v), strength)
+        fused = self._factors(lambda parts: self.structure.fenchel_young(psi, parts, self._split(v), strength), theta)
         if fused is None:
             return None
         return fused[0].reshape(len(theta), self.times).sum(axis=1), fused[1].reshape(theta.shape)
+
+    def _factors(self, oracle: Callable[[Array], T], rows: Array) -> T:
+        """The oracle on all factors at once; its complaint is put in terms of this structure's samples."""
+        try:
+            return oracle(self._split(rows))
+        except InvalidInput as error:
+            check_no_nan(rows, "scores", self, forbid_parts=self.can_forbid)
+            for i in range(len(rows)):
+                if np.all(rows[i].reshape(self.times, -1) == -np.inf, axis=1).any():
+                    raise InvalidInput(f"scores forbid every output of a factor of {self!r} at sample {i}") from error
+            raise
 
     def _split(self, rows: Array) -> Array:
         return rows.reshape(len(rows) * self.times, *self.structure.shape)
@@ -115,13 +128,13 @@ class Product(Structure):
         return np.array([inner[list(choice)] for choice in itertools.product(range(len(inner)), repeat=self.times)])
 
     def _argmax(self, rows: Array) -> Array:
-        return self._join(self.structure._argmax(self._split(rows)))
+        return self._join(self._factors(self.structure._argmax, rows))
 
     def _project(self, rows: Array, accuracy: Accuracy) -> Array | Solved:
-        return self._join_solved(self.structure._project(self._split(rows), accuracy))
+        return self._join_solved(self._factors(lambda parts: self.structure._project(parts, accuracy), rows))
 
     def _kl_project(self, rows: Array, accuracy: Accuracy) -> Array | Solved:
-        return self._join_solved(self.structure._kl_project(self._split(rows), accuracy))
+        return self._join_solved(self._factors(lambda parts: self.structure._kl_project(parts, accuracy), rows))
 
     def _join_solved(self, result: Array | Solved) -> Array | Solved:
         if not isinstance(result, Solved):
@@ -134,7 +147,7 @@ class Product(Structure):
         )
 
     def _marginals(self, rows: Array) -> tuple[Array, Array]:
-        log_partition, mu = self.structure._marginals(self._split(rows))
+        log_partition, mu = self._factors(self.structure._marginals, rows)
         return self._join(log_partition).sum(axis=1), self._join(mu)
 
     def _nearest(self, rows: Array, p: float) -> Array:

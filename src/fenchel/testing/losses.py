@@ -1,0 +1,202 @@
+"""The conformance suite of losses, by their defining properties."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+
+from .._core.types import Array
+from ..losses.base import Loss
+from ._tools import in_forked_child, in_many_threads
+
+__all__ = ["check_loss", "loss_checks"]
+
+
+def check_loss(loss: Loss, *, seed: int = 0, accuracy: float = 1e-7) -> None:
+    """Run the whole conformance suite on a loss over a small structure.
+
+    >>> from fenchel.losses import FenchelYoung
+    >>> from fenchel.structures import Simplex
+    >>> from fenchel.testing import check_loss
+    >>> check_loss(FenchelYoung(Simplex(3), "kl"))
+    """
+    for name, check in loss_checks(loss, seed=seed, accuracy=accuracy):
+        try:
+            check()
+        except AssertionError as error:
+            raise AssertionError(f"{loss!r} fails the check {name!r}: {error}") from error
+
+
+def loss_checks(loss: Loss, *, seed: int = 0, accuracy: float = 1e-7) -> Iterator[tuple[str, Callable[[], None]]]:
+    """The checks that apply to a loss, as (name, function) pairs."""
+    suite = _Suite(loss, seed, accuracy)
+    for name in dir(suite):
+        if name.startswith("check_"):
+            yield name.removeprefix("check_"), partial(_run, suite, name)
+
+
+def _run(suite: _Suite, name: str) -> None:
+    suite.rng = np.random.default_rng(suite.seed)
+    getattr(suite, name)()
+
+
+class _Suite:
+    def __init__(self, loss: Loss, seed: int, accuracy: float) -> None:
+        self.loss = loss
+        self.s = loss.structure
+        self.seed = seed
+        self.accuracy = accuracy
+        self.rng = np.random.default_rng(seed)
+
+    def scores(self, n: int, scale: float = 2.0) -> Array:
+        return self.rng.normal(size=(n, *self.s.shape)) * scale
+
+    def truths(self, n: int) -> Array:
+        """Vertices where there are any, else points of the set."""
+        theta = self.scores(n)
+        return self.s.argmax(theta) if self.s.supports("argmax") else np.asarray(self.s.project(theta))
+
+    def points(self, n: int) -> Array:
+        """Points all over the hull."""
+        share = self.rng.random((n, *(1 for _ in self.s.shape)))
+        mixed: Array = share * self.truths(n) + (1 - share) * self.truths(n)
+        return mixed
+
+    def has_omega_inside(self) -> bool:
+        from .._core.errors import MissingOracle
+
+        try:
+            self.loss.omega(self.points(2))
+        except MissingOracle:
+            return False
+        return True
+
+    def dot(self, a: Array, b: Array) -> Array:
+        return (a * b).reshape(len(a), -1).sum(axis=1)
+
+    # -- values --------------------------------------------------------------------------------------------------------
+
+    def check_is_non_negative_and_finite(self) -> None:
+        for scale in (1e-6, 1.0, 30.0, 1e6):
+            theta, v = self.scores(20, scale), self.truths(20)
+            if not self.s.bounded and scale > 100:
+                continue
+            value = self.loss.value(theta, v)
+            assert np.all(np.isfinite(value)), f"a value is not finite at score scale {scale:g}"
+            assert np.all(value >= -self.accuracy * scale), f"a value is below zero at score scale {scale:g}"
+
+    def check_value_is_its_definition(self) -> None:
+        """S = c (Ω*(θ) + Ω(v) − ⟨θ, v⟩), where the prediction attains Ω*(θ) = ⟨θ, μ⟩ − Ω(μ)."""
+        if not self.has_omega_inside():
+            return
+        theta = self.scores(20)
+        for v in (self.truths(20), self.points(20)):
+            mu = self.loss.predict(theta)
+            conjugate = self.dot(theta, mu) - self.loss.omega(mu)
+            expected = self.loss.multiplier * (conjugate + self.loss.omega(v) - self.dot(theta, v))
+            size = 1 + np.abs(conjugate)
+            assert np.all(np.abs(self.loss.value(theta, v) - expected) <= 1e-8 * size), "value is not its definition"
+            for _ in range(5):  # no other point does better
+                other = self.points(20)
+                rival = self.dot(theta, other) - self.loss.omega(other)
+                assert np.all(rival <= conjugate + self.accuracy * size), "predict does not attain the maximum"
+
+    def check_is_zero_exactly_at_its_prediction(self) -> None:
+        theta = self.scores(20)
+        mu = self.loss.predict(theta)
+        if self.has_omega_inside():
+            value = self.loss.value(theta, mu)
+            assert np.all(value <= 1e-8 * (1 + np.abs(theta).max())), "S(θ; ∇Ω*(θ)) is not zero"
+        v = self.truths(20)
+        far = np.abs(mu - v).reshape(20, -1).max(axis=1) > 1e-3
+        assert np.all(self.loss.value(theta, v)[far] > 0), "the loss is zero away from its prediction"
+
+    def check_value_and_grad_agree_with_value(self) -> None:
+        theta, v = self.scores(9), self.truths(9)
+        value, gradient = self.loss.value_and_grad(theta, v)
+        assert np.allclose(value, self.loss.value(theta, v)), "value and value_and_grad differ"
+        assert gradient.shape == theta.shape, "the gradient has another shape than the scores"
+
+    # -- slopes --------------------------------------------------------------------------------------------------------
+
+    def check_gradient_against_finite_differences(self) -> None:
+        if not self.loss.differentiable:
+            return
+        theta, v, direction = self.scores(20), self.truths(20), self.scores(20, 1.0)
+        step = 1e-5
+        slope = (self.loss.value(theta + step * direction, v) - self.loss.value(theta - step * direction, v)) / (2 * step)
+        expected = self.dot(self.loss.value_and_grad(theta, v)[1], direction)
+        # where a projection changes its face between the two points the difference is off by the step
+        assert np.all(np.abs(slope - expected) <= 1e-3 * (1 + np.abs(expected))), "the gradient is wrong"
+        assert np.median(np.abs(slope - expected)) <= 1e-6 * (1 + np.abs(expected).max()), "the gradient is wrong"
+
+    def check_is_convex_along_lines(self) -> None:
+        v = self.truths(20)
+        a, b = self.scores(20), self.scores(20)
+        at_a, at_b = self.loss.value(a, v), self.loss.value(b, v)
+        for t in (0.1, 0.5, 0.8):
+            between = self.loss.value((1 - t) * a + t * b, v)
+            chord = (1 - t) * at_a + t * at_b
+            assert np.all(between <= chord + self.accuracy * (1 + np.abs(chord))), "it is not convex in the scores"
+
+    def check_gradient_is_a_subgradient(self) -> None:
+        v, a, b = self.truths(20), self.scores(20), self.scores(20)
+        at_a, slope = self.loss.value_and_grad(a, v)
+        bound = at_a + self.dot(slope, b - a)
+        at_b = self.loss.value(b, v)
+        assert np.all(bound <= at_b + self.accuracy * (1 + np.abs(at_b))), "the gradient supports no lower bound"
+
+    def check_smoothness_is_true(self) -> None:
+        bound = self.loss.smoothness
+        if not np.isfinite(bound):
+            return
+        v, a = self.truths(40), self.scores(40)
+        b = a + self.scores(40, 0.3)
+        change = self.loss.value_and_grad(a, v)[1] - self.loss.value_and_grad(b, v)[1]
+        lengths = np.sqrt(self.dot(change, change)) / np.sqrt(self.dot(a - b, a - b) + 1e-300)
+        assert np.all(lengths <= bound * (1 + 1e-6) + self.accuracy), "the gradient changes faster than smoothness says"
+
+    # -- forms of input ------------------------------------------------------------------------------------------------
+
+    def check_predictions_lie_in_the_set(self) -> None:
+        mu = self.loss.predict(self.scores(20, 5.0))
+        assert np.all(self.s.violation(mu) <= max(1e-9, self.accuracy)), "a prediction lies outside the set"
+
+    def check_a_batch_equals_the_loop(self) -> None:
+        theta, v = self.scores(6), self.truths(6)
+        values, gradients = self.loss.value_and_grad(theta.reshape(2, 3, *self.s.shape), v.reshape(2, 3, *self.s.shape))
+        assert values.shape == (2, 3), "values do not have the shape of the batch"
+        for i in range(6):
+            value, gradient = self.loss.value_and_grad(theta[i], v[i])
+            assert np.allclose(values.reshape(6)[i], value), f"value {i} of a batch differs from its own"
+            assert np.allclose(gradients.reshape(theta.shape)[i], gradient, atol=1e-9), f"gradient {i} differs"
+
+    def check_types_are_kept_and_inputs_unchanged(self) -> None:
+        theta, v = self.scores(6), self.truths(6)
+        kept = theta.copy(), v.copy()
+        exact, _ = self.loss.value_and_grad(theta, v)
+        assert np.array_equal(theta, kept[0]), "the scores were changed"
+        assert np.array_equal(v, kept[1]), "the truths were changed"
+        value, gradient = self.loss.value_and_grad(theta.astype(np.float32), v)
+        assert value.dtype == np.float32, "float32 scores give values of another type"
+        assert gradient.dtype == np.float32, "float32 scores give gradients of another type"
+        assert np.allclose(value, exact, rtol=1e-3, atol=1e-3), "float32 values are off"
+        empty, _ = self.loss.value_and_grad(theta[:0], v[:0])
+        assert empty.shape == (0,), "an empty batch fails"
+
+    def check_is_a_value_object(self) -> None:
+        twin = pickle.loads(pickle.dumps(self.loss))
+        assert twin == self.loss, "it does not survive pickling"
+        assert hash(twin) == hash(self.loss), "equal losses have different hashes"
+
+    def check_threads_and_forks(self) -> None:
+        theta, v = self.scores(23), self.truths(23)
+        compute = lambda: list(self.loss.value_and_grad(theta, v))  # noqa: E731
+        expected = compute()
+        for result in in_many_threads(compute):
+            assert all(np.array_equal(a, b) for a, b in zip(expected, result, strict=True)), "concurrent calls disturb"
+        problem = in_forked_child(compute, expected)
+        assert problem is None, problem

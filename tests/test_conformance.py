@@ -1,0 +1,48 @@
+"""Every registered part passes the public conformance suite."""
+
+import pytest
+
+from fenchel._core import registry
+from fenchel.costs import Absolute, Hamming, ZeroOne
+from fenchel.structures import Cube, OrderSimplex, Product, Simplex
+from fenchel.testing import cost_checks, loss_checks, structure_checks
+
+
+def _named(pairs, checks):
+    return [pytest.param(check, id=f"{label}-{name}") for label, part in pairs for name, check in checks(part)]
+
+
+@pytest.mark.parametrize("check", _named(registry.instances("structure"), structure_checks))
+def test_structure(check):
+    check()
+
+
+@pytest.mark.parametrize("check", _named(registry.instances("loss"), loss_checks))
+def test_loss(check):
+    check()
+
+
+COSTS = [
+    (ZeroOne(), Simplex(4)),
+    (ZeroOne(), OrderSimplex(4)),
+    (Absolute(), Simplex(4)),
+    (Absolute(), OrderSimplex(5)),
+    (Hamming(), Cube(3)),
+    (Hamming(), Simplex(3)),
+    (Hamming(), OrderSimplex(3)),
+    (Hamming(), Product(Simplex(3), 2)),
+    (Hamming(), Product(OrderSimplex(3), 2)),
+    (Hamming(), Product(Cube(2), 2)),
+]
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(check, id=f"{cost}-{structure}-{name}")
+        for cost, structure in COSTS
+        for name, check in cost_checks(cost, structure)
+    ],
+)
+def test_cost(check):
+    check()
