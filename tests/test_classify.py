@@ -20,8 +20,8 @@ from fenchel.errors import ConvergenceWarning, IncompatiblePair, InvalidInput
 from fenchel.solvers import LBFGS
 
 WEIGHTS = (
-    "compares weights of two fits to 1e-7 on 15 rows at alpha=1e-3; fits stop at a duality gap, and a gap of 1e-16 of the "
-    "objective still allows more than that. tests/test_solvers.py compares fits with weights and with repeated rows."
+    "compares weights of two fits to 1e-7 on 15 rows at alpha=1e-3; fits stop at a duality gap, and a gap of 1e-16 "
+    "of it still allows more than that. tests/test_solvers.py compares fits with weights and with repeated rows."
 )
 
 MEDIAN = "expects predict to be the class of highest score; for the absolute cost it is the median grade"
@@ -121,7 +121,9 @@ class TestTraining:
         for size in (1, 7, 150):
             model = FenchelYoungClassifier("kl")
             for i in range(0, len(y), size):
-                model.partial_fit(X[i : i + size], y[i : i + size], classes=[0, 1, 2], sample_weight=weight[i : i + size])
+                model.partial_fit(
+                    X[i : i + size], y[i : i + size], classes=[0, 1, 2], sample_weight=weight[i : i + size]
+                )
             fits.append(model.weights_)
         assert np.array_equal(fits[0], fits[1])
         assert np.array_equal(fits[0], fits[2])
@@ -214,7 +216,9 @@ class TestInScikitLearn:
 
     def test_clone_pickle_repr(self, iris):
         model = FenchelYoungClassifier("kl", alpha=0.5, cost="absolute").fit(*iris)
-        assert repr(clone(model)) == repr(model) == "FenchelYoungClassifier(alpha=0.5, cost='absolute', regularizer='kl')"
+        assert (
+            repr(clone(model)) == repr(model) == "FenchelYoungClassifier(alpha=0.5, cost='absolute', regularizer='kl')"
+        )
         assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(iris[0]), model.predict(iris[0]))
 
     def test_scores_are_coef_and_intercept(self, iris):

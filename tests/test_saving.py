@@ -13,6 +13,7 @@ import fenchel
 from fenchel import FenchelYoungClassifier
 from fenchel._core import registry
 from fenchel.errors import SavedModelError
+from fenchel.structures import examples
 
 OLD = Path(__file__).parent / "data" / "classifier-format-1.fenchel"
 
@@ -66,16 +67,34 @@ def test_training_goes_on_where_it_stopped(tmp_path, iris):
 
 @pytest.mark.parametrize(
     "value",
-    [part for kind in ("structure", "loss", "cost", "regularizer", "decoder", "solver") for _, part in registry.instances(kind)],
+    [
+        part
+        for kind in ("structure", "loss", "cost", "regularizer", "decoder", "solver")
+        for _, part in registry.instances(kind)
+    ],
     ids=repr,
 )
 def test_every_registered_part_can_be_saved(value, tmp_path):
-    assert fenchel.load(fenchel.save(value, tmp_path / "part.fenchel")) == value
+    objects = {name: getattr(examples, name) for name in examples.__all__}
+    assert fenchel.load(fenchel.save(value, tmp_path / "part.fenchel"), objects=objects) == value
 
 
 @pytest.mark.parametrize(
     "value",
-    [None, True, 3, 2**70, -0.5, float("inf"), "ä", [1, [2.0]], (1, ("x",)), {"a": 1, 2: (3,)}, np.float32(1.5), np.int64(4)],
+    [
+        None,
+        True,
+        3,
+        2**70,
+        -0.5,
+        float("inf"),
+        "ä",
+        [1, [2.0]],
+        (1, ("x",)),
+        {"a": 1, 2: (3,)},
+        np.float32(1.5),
+        np.int64(4),
+    ],
     ids=repr,
 )
 def test_plain_values(value, tmp_path):
@@ -85,8 +104,15 @@ def test_plain_values(value, tmp_path):
 
 
 def test_nan_and_arrays_of_every_type(tmp_path):
-    arrays = [np.arange(6.0).reshape(2, 3)[:, ::2], np.array([np.nan, np.inf]), np.array([], dtype=np.float32),
-              np.array(["x", "yy"]), np.array([True]), np.array(3), np.array([None, "a", 1.5], dtype=object)]  # fmt: skip
+    arrays = [
+        np.arange(6.0).reshape(2, 3)[:, ::2],
+        np.array([np.nan, np.inf]),
+        np.array([], dtype=np.float32),
+        np.array(["x", "yy"]),
+        np.array([True]),
+        np.array(3),
+        np.array([None, "a", 1.5], dtype=object),
+    ]
     again = fenchel.load(fenchel.save(arrays, tmp_path / "arrays.fenchel"))
     for a, b in zip(arrays, again, strict=True):
         assert a.dtype == b.dtype

@@ -17,7 +17,9 @@ from fenchel.structures import Cube, OrderSimplex, Product, Reals, Simplex
 def problem(structure, n=60, d=4, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
-    theta = rng.normal(size=(n, *structure.shape)) + (X @ rng.normal(size=(d, structure.dim))).reshape(n, *structure.shape)
+    theta = rng.normal(size=(n, *structure.shape)) + (X @ rng.normal(size=(d, structure.dim))).reshape(
+        n, *structure.shape
+    )
     v = structure.argmax(theta) if structure.supports("argmax") else structure.project(theta)
     return X, v
 
@@ -41,7 +43,11 @@ class TestSolversAgree:
         weights = np.random.default_rng(1).integers(0, 4, len(X)).astype(float) if weighted else None
         scorer = Linear(X, loss.structure.shape, intercept_scaling=2.0)
         best = LBFGS(tol=1e-12).minimize(scorer, loss, v, 0.1, sample_weight=weights)
-        for solver in (LBFGS(tol=1e-3), BlockFrankWolfe(tol=1e-3, random_state=0), BlockFrankWolfe(tol=1e-3, block_size=7, random_state=0)):
+        for solver in (
+            LBFGS(tol=1e-3),
+            BlockFrankWolfe(tol=1e-3, random_state=0),
+            BlockFrankWolfe(tol=1e-3, block_size=7, random_state=0),
+        ):
             result = solver.minimize(scorer, loss, v, 0.1, sample_weight=weights)
             assert result.converged
             excess = result.value - best.value
@@ -54,7 +60,9 @@ class TestSolversAgree:
         X, v = problem(loss.structure)
         counts = np.random.default_rng(2).integers(0, 4, len(X))
         solver = LBFGS(tol=1e-13)
-        one = solver.minimize(Linear(X, loss.structure.shape), loss, v, 0.1, sample_weight=counts * (2.5 if weighted else 1))
+        one = solver.minimize(
+            Linear(X, loss.structure.shape), loss, v, 0.1, sample_weight=counts * (2.5 if weighted else 1)
+        )
         rows = np.repeat(np.arange(len(X)), counts)
         other = solver.minimize(Linear(X[rows], loss.structure.shape), loss, v[rows], 0.1)
         assert np.allclose(one.w, other.w, atol=1e-5)
@@ -65,9 +73,15 @@ class TestSolversAgree:
         X = np.where(np.abs(X) < 0.8, 0, X)
         weights = np.linspace(0.5, 2, len(X)) if weighted else None
         for solver in (LBFGS(tol=1e-8), BlockFrankWolfe(tol=1e-3, random_state=0)):
-            dense = solver.minimize(Linear(X, loss.structure.shape, intercept_scaling=1.0), loss, v, 0.1, sample_weight=weights)
+            dense = solver.minimize(
+                Linear(X, loss.structure.shape, intercept_scaling=1.0), loss, v, 0.1, sample_weight=weights
+            )
             sparse = solver.minimize(
-                Linear(sp.csr_array(X), loss.structure.shape, intercept_scaling=1.0), loss, v, 0.1, sample_weight=weights
+                Linear(sp.csr_array(X), loss.structure.shape, intercept_scaling=1.0),
+                loss,
+                v,
+                0.1,
+                sample_weight=weights,
             )
             assert np.allclose(dense.w, sparse.w, atol=1e-6)
 
@@ -109,7 +123,9 @@ def test_products_do_not_depend_on_threads():
 class TestStopping:
     loss = FenchelYoung(Simplex(4), "kl")
 
-    @pytest.mark.parametrize("solver", [LBFGS(max_iter=2, tol=1e-10), BlockFrankWolfe(max_iter=2, tol=1e-10, random_state=0)])
+    @pytest.mark.parametrize(
+        "solver", [LBFGS(max_iter=2, tol=1e-10), BlockFrankWolfe(max_iter=2, tol=1e-10, random_state=0)]
+    )
     def test_too_few_iterations_warn_with_the_gap(self, solver):
         X, v = problem(self.loss.structure)
         with pytest.warns(ConvergenceWarning, match=r"stopped after 2 iterations with the duality gap") as caught:

@@ -24,15 +24,24 @@ STRUCTURES = {
         "_marginals": lambda self, rows: (Simplex._marginals(self, rows)[0], np.full_like(rows, 1 / self.k))
     },
     "sample_has_the_right_mean": {"_sample": lambda self, rows, rng: self._argmax(rows)},
-    "decompose_is_a_convex_combination": {"_decompose": lambda self, rows: (rows[:, ::-1], Simplex._decompose(self, rows)[1])},
+    "decompose_is_a_convex_combination": {
+        "_decompose": lambda self, rows: (rows[:, ::-1], Simplex._decompose(self, rows)[1])
+    },
     "constants_against_enumeration": {"separation": lambda self, p=2: 1.0},
     "encode_and_decode_are_inverse": {"_decode": lambda self, rows: np.zeros(len(rows), dtype=int)},
     "missing_oracles_say_why": {"missing": lambda self: {"sample": "no"}},
     "a_batch_equals_the_loop": {
         "_project": lambda self, rows, accuracy: Simplex._project(self, rows, accuracy)[:: -1 if len(rows) == 6 else 1]
     },
-    "types_are_kept_and_inputs_unchanged": {"_restore": lambda self, rows, batch, dtype: rows.astype(float).reshape(batch + self.shape)},
-    "bad_input_is_refused_and_named": {"_rows": lambda self, value, name, points=False: (np.nan_to_num(np.atleast_2d(np.asarray(value, dtype=float))), np.shape(value)[:-1])},
+    "types_are_kept_and_inputs_unchanged": {
+        "_restore": lambda self, rows, batch, dtype: rows.astype(float).reshape(batch + self.shape)
+    },
+    "bad_input_is_refused_and_named": {
+        "_rows": lambda self, value, name, points=False: (
+            np.nan_to_num(np.atleast_2d(np.asarray(value, dtype=float))),
+            np.shape(value)[:-1],
+        )
+    },
 }
 
 

@@ -21,7 +21,20 @@ _FUNCTIONS = {
 __all__ = ["__version__", *_SUBPACKAGES, *_FUNCTIONS, "FenchelYoungClassifier"]
 
 if TYPE_CHECKING:
-    from . import costs, data, decoders, errors, estimators, experiments, losses, plots, scorers, solvers, structures, testing
+    from . import (
+        costs,
+        data,
+        decoders,
+        errors,
+        estimators,
+        experiments,
+        losses,
+        plots,
+        scorers,
+        solvers,
+        structures,
+        testing,
+    )
     from ._core.parallel import get_threads, set_threads
     from ._core.saving import load, save
     from .estimators import FenchelYoungClassifier

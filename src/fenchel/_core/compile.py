@@ -36,13 +36,13 @@ def exact_kernel(function: F) -> F:
 
 def inline_kernel(function: F) -> F:
     """A small helper that kernels call; it is inlined by LLVM and never cached by itself."""
-    compiled: F = numba.njit(nogil=True, fastmath=_FASTMATH, error_model="numpy")(function)
+    compiled: Any = numba.njit(nogil=True, fastmath=_FASTMATH, error_model="numpy")(function)
     return compiled
 
 
 def exact_inline_kernel(function: F) -> F:
     """Like :func:`inline_kernel`, with sums in the order written: split constants rely on it."""
-    compiled: F = numba.njit(nogil=True, fastmath={"contract"}, error_model="numpy")(function)
+    compiled: Any = numba.njit(nogil=True, fastmath={"contract"}, error_model="numpy")(function)
     return compiled
 
 

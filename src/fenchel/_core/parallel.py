@@ -25,7 +25,16 @@ from typing import Any, TypeVar
 
 from .errors import InvalidInput
 
-__all__ = ["get_threads", "inside_pool", "map_items", "run", "run_blocks", "set_threads", "single_blas_thread", "split_always"]
+__all__ = [
+    "get_threads",
+    "inside_pool",
+    "map_items",
+    "run",
+    "run_blocks",
+    "set_threads",
+    "single_blas_thread",
+    "split_always",
+]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -196,8 +205,7 @@ def _share(work_off: Callable[[], None], threads: int) -> None:
         error = problem
     for helper in helpers:
         if not helper.cancel():
-            problem = helper.exception()  # type: ignore[assignment]
-            error = error or problem
+            error = error or helper.exception()
     if error is not None:
         raise error
 

@@ -83,6 +83,8 @@ class _Names(dict[str, Any]):
     """Class names of the registry, loaded when an example mentions them."""
 
     def __missing__(self, name: str) -> Any:
+        if name.startswith("example_"):
+            return getattr(importlib.import_module("fenchel.structures.examples"), name)
         for entry in _entries.values():
             if entry.class_name == name:
                 return entry.load()
@@ -91,16 +93,62 @@ class _Names(dict[str, Any]):
 
 def _fill() -> None:
     s = "fenchel.structures"
-    register("structure", "reals", f"{s}.reals:Reals", "all real vectors: no projection at all",
-             "Reals(3)", "Reals(2, 2)")
-    register("structure", "nonnegative", f"{s}.reals:NonNegative", "vectors with no negative entry",
-             "NonNegative(3)")
-    register("structure", "simplex", f"{s}.simplex:Simplex", "one of k classes",
-             "Simplex(1)", "Simplex(2)", "Simplex(5)")
-    register("structure", "cube", f"{s}.cube:Cube", "any subset of k labels",
-             "Cube(1)", "Cube(4)")
-    register("structure", "order_simplex", f"{s}.order_simplex:OrderSimplex", "one of k ordered grades",
-             "OrderSimplex(2)", "OrderSimplex(5)")
+    register(
+        "structure", "reals", f"{s}.reals:Reals", "all real vectors: no projection at all", "Reals(3)", "Reals(2, 2)"
+    )
+    register("structure", "nonnegative", f"{s}.reals:NonNegative", "vectors with no negative entry", "NonNegative(3)")
+    register(
+        "structure", "simplex", f"{s}.simplex:Simplex", "one of k classes", "Simplex(1)", "Simplex(2)", "Simplex(5)"
+    )
+    register("structure", "cube", f"{s}.cube:Cube", "any subset of k labels", "Cube(1)", "Cube(4)")
+    register(
+        "structure",
+        "order_simplex",
+        f"{s}.order_simplex:OrderSimplex",
+        "one of k ordered grades",
+        "OrderSimplex(2)",
+        "OrderSimplex(5)",
+    )
+    register(
+        "structure",
+        "budget",
+        f"{s}.budget:Budget",
+        "a subset of k labels with low to high of them",
+        "Budget(5, 1, 3)",
+        "Budget(4, 2, 2)",
+        "Budget(4, 0, 4)",
+        "Budget(1, 0, 1)",
+        "Budget(3, 0, 0)",
+    )
+    register(
+        "structure",
+        "permutahedron",
+        f"{s}.permutahedron:Permutahedron",
+        "a ranking, by the weight of each rank",
+        "Permutahedron(4)",
+        "Permutahedron(1)",
+        "Permutahedron([3.0, 1.0, 1.0, 0.0])",
+        "Permutahedron([2, 0, -1])",
+        "Permutahedron([1.0, 1.0])",
+    )
+    register(
+        "structure",
+        "finite",
+        f"{s}.finite:Finite",
+        "an explicit list of outputs",
+        "Finite([[0, 0], [1, 0], [0, 1], [1, 1]])",
+        "Finite([[2.0, 0.0, 1.0], [0.5, 3.0, 0.0], [1.0, 1.0, 1.0]])",
+        "Finite([[1.0, -1.0], [-1.0, 1.0]])",
+        "Finite([[1.0]])",
+    )
+    register(
+        "structure",
+        "oracle",
+        f"{s}.oracle:Oracle",
+        "a user's own maximiser",
+        "Oracle(example_argmax, (4,))",
+        "Oracle(example_batched_argmax, (2, 2), batched=True)",
+    )
     register("structure", "product", f"{s}.product:Product", "several independent outputs of one structure",
              "Product(Simplex(3), 2)", "Product(OrderSimplex(3), 2)", "Product(Cube(2), 1)")  # fmt: skip
 

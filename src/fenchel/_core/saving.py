@@ -177,12 +177,12 @@ def _is_state(name: str) -> bool:
 
 
 def _arguments(value: Any) -> dict[str, Any]:
+    getter = getattr(value, "saved_arguments", None)
+    if getter is not None:
+        return dict(getter())
     if dataclasses.is_dataclass(value):
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
-    getter = getattr(value, "saved_arguments", None)
-    if getter is None:
-        raise SavedModelError(f"{type(value).__name__} does not say how to make it again (saved_arguments is missing)")
-    return dict(getter())
+    raise SavedModelError(f"{type(value).__name__} does not say how to make it again (saved_arguments is missing)")
 
 
 def _tag(kind: str, value: Any) -> dict[str, Any]:
@@ -223,9 +223,7 @@ def _open(source: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(source)
     except (zipfile.BadZipFile, NotImplementedError):
-        raise SavedModelError(
-            f"{str(source)!r} is not a model saved by fenchel, or was cut short on the way"
-        ) from None
+        raise SavedModelError(f"{str(source)!r} is not a model saved by fenchel, or was cut short on the way") from None
 
 
 def _header(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:

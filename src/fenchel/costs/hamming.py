@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -69,8 +70,8 @@ class Hamming(Cost):
         raise self._refuse(answers, truths, "its outputs have no parts to count; use ZeroOne() or Absolute()")
 
 
-def _ragged(outputs: ArrayLike) -> bool:
+def _ragged(outputs: Any) -> bool:
     if isinstance(outputs, np.ndarray):
         return outputs.dtype == object
-    lengths = {len(o) if hasattr(o, "__len__") and not isinstance(o, str) else None for o in outputs}  # type: ignore[union-attr]
+    lengths = {len(o) if hasattr(o, "__len__") and not isinstance(o, str) else None for o in outputs}
     return len(lengths) > 1

@@ -46,9 +46,7 @@ class Calibrated(Decoder):
     def affine(self, truths: Structure) -> AffineForm:
         """The affine form used for outputs of a model trained on ``truths``."""
         if self.structure.missing().get("argmax"):
-            raise IncompatiblePair(
-                f"{self.structure!r} cannot be decoded to: {self.structure.missing()['argmax']}"
-            )
+            raise IncompatiblePair(f"{self.structure!r} cannot be decoded to: {self.structure.missing()['argmax']}")
         return _affine(self.cost, self.structure, truths)
 
 

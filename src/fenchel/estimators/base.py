@@ -28,7 +28,7 @@ def make_cost(value: Any) -> Cost:
     if isinstance(value, Cost):
         return value
     if isinstance(value, str):
-        return registry.find("cost", value).load()()  # type: ignore[no-any-return]
+        return registry.find("cost", value).load()()
     raise InvalidInput(f"cost is {value!r}, expected the name of a cost or a fenchel.costs.Cost")
 
 

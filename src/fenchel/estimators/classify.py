@@ -190,7 +190,9 @@ class FenchelYoungClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[
         if self.class_weight is not None:
             y = self.classes_[codes]
             present = np.unique(y)
-            by_class = compute_class_weight(self.class_weight, classes=present, y=y, **_weighting(sample_weight, weights))
+            by_class = compute_class_weight(
+                self.class_weight, classes=present, y=y, **_weighting(sample_weight, weights)
+            )
             weights *= by_class[np.searchsorted(present, y)]
         return weights
 
@@ -199,12 +201,12 @@ class FenchelYoungClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[
         check_is_fitted(self)
         return np.asarray(self.classes_[self.decoder_.decode(self._output(X))])
 
-    @available_if(_has_probabilities)
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class, the model's μ; only where scores are projected to the simplex."""
         return self.predict_marginals(X)
 
-    @available_if(_has_probabilities)
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
         """The logarithm of :meth:`predict_proba`; -inf for classes that are ruled out."""
         with np.errstate(divide="ignore"):

@@ -1,1 +1,1 @@
-"""Do the papers' tables hold? One file per table; each has ``run(data, quick, progress)`` and prints ours beside theirs."""
+"""Do the papers' tables hold? One file per table; each ``run(data, quick, progress)`` gives ours beside theirs."""

@@ -43,7 +43,8 @@ def compare(splits: int = 5, seed: int = 0) -> dict[str, Any]:
         fit, valid = train_test_split(inside, test_size=0.25, stratify=y[inside], random_state=seed + split)
         for name, options in LOSSES.items():
             scores = [
-                FenchelYoungClassifier(alpha=a, **options).fit(X[fit], y[fit]).score(X[valid], y[valid]) for a in _ALPHAS
+                FenchelYoungClassifier(alpha=a, **options).fit(X[fit], y[fit]).score(X[valid], y[valid])
+                for a in _ALPHAS
             ]
             alpha = _ALPHAS[int(np.argmax(scores))]
             start = perf_counter()
@@ -72,8 +73,7 @@ def run(out: Path, overwrite: bool = False, json: bool = False) -> int:
     result = compare()
     rows = result["rows"]
     if json:
-        table = {k: {m: v for m, v in row.items()} for k, row in rows.items()}
-        print(json_module.dumps({"splits": result["splits"], "losses": table, "out": str(out)}))
+        print(json_module.dumps({"splits": result["splits"], "losses": rows, "out": str(out)}))
     else:
         print(f"{'loss':32s} {'held-out error':>17s} {'classes left':>13s} {'rel. gap':>9s} {'seconds':>8s}")
         for name, row in rows.items():
@@ -83,7 +83,7 @@ def run(out: Path, overwrite: bool = False, json: bool = False) -> int:
                 f"{np.max(row['gap']):9.0e} {np.mean(row['seconds']):8.3f}"
             )
         print(
-            f"\nMeans over {result['splits']} seeded splits, alpha chosen on validation data inside the training part.\n"
+            f"\nMeans over {result['splits']} seeded splits, alpha by validation inside the training part.\n"
             "'classes left' counts the classes that a prediction does not rule out: sparsemax gives exact zeros.\n"
         )
     out.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ experiment measures the proposition on trained models and what it is worth in ac
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,9 @@ __all__ = ["run"]
 _ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1)
 
 
-def run(data: Path | None = None, quick: bool = False, progress: Callable[[float, str], None] | None = None) -> dict[str, Any]:
+def run(
+    data: Path | None = None, quick: bool = False, progress: Callable[[float, str], None] | None = None
+) -> dict[str, Any]:
     """Errors over seeded splits, and the largest violation of Proposition 1 that was met (it should be rounding)."""
     from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
     from sklearn.model_selection import train_test_split
@@ -61,7 +64,7 @@ def run(data: Path | None = None, quick: bool = False, progress: Callable[[float
             for name in sets
         ],
         "notes": [
-            f"{splits} stratified 70/30 splits (seeds 0 to {splits - 1}), alpha by validation inside the training part.",
+            f"{splits} stratified 70/30 splits (seeds 0 to {splits - 1}), alpha by validation inside the training.",
             f"Proposition 1 (smaller set, smaller loss), largest violation over all test scores: {violation:.1e}.",
             "No published counterpart: the document reports label ranking, ordinal and multilabel problems.",
         ],
@@ -76,4 +79,4 @@ def _violation(model: FenchelYoungClassifier, X: Any, codes: Any) -> float:
     theta = model._output(X).scores
     v = Simplex(k).encode(codes)
     losses = [FenchelYoung(s, "euclidean").value(theta, v) for s in (Simplex(k), Cube(k), Reals(k))]
-    return float(max((a - b).max() for a, b in zip(losses, losses[1:], strict=False)))
+    return float(max((a - b).max() for a, b in pairwise(losses)))

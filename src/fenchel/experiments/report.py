@@ -13,7 +13,9 @@ def as_text(result: dict[str, Any]) -> str:
     widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
     lines = [result["title"], ""]
     for i, row in enumerate(rows):
-        cells = [cell.ljust(w) if j == 0 else cell.rjust(w) for j, (cell, w) in enumerate(zip(row, widths, strict=True))]
+        cells = [
+            cell.ljust(w) if j == 0 else cell.rjust(w) for j, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ]
         lines.append("  ".join(cells).rstrip())
         if i == 0:
             lines.append("  ".join("-" * w for w in widths))

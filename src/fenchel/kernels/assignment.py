@@ -7,7 +7,7 @@ import numpy as np
 from .._core.compile import inline_kernel, kernel
 from .._core.types import Array
 
-__all__ = ["solve", "solve_dual"]
+__all__ = ["augment", "center_duals", "reduce_columns", "solve", "solve_dual", "solve_one"]
 
 # Up to here 2^(n-1) n branch-free steps beat augmenting paths, whose branches no processor can predict.
 _MOST_BY_SUBSETS = 6
@@ -108,7 +108,8 @@ def augment(theta, price, row_of, column_of, root, open_price, distance, previou
 
 
 @inline_kernel
-def _solve_one(theta, price, row_of, column_of, open_price, distance, previous, done, reached):  # type: ignore[no-untyped-def]
+def solve_one(theta, price, row_of, column_of, open_price, distance, previous, done, reached):  # type: ignore[no-untyped-def]
+    """The best permutation and its column prices; False if every permutation meets a forbidden entry."""
     n = price.shape[0]
     reduce_columns(theta, price, row_of, column_of)
     for j in range(n):
@@ -120,6 +121,56 @@ def _solve_one(theta, price, row_of, column_of, open_price, distance, previous, 
         ):
             return False
     return True
+
+
+@inline_kernel
+def _row_middle(slack, back, position, i):  # type: ignore[no-untyped-def]
+    low = _ordered(-np.inf)
+    high = _ordered(np.inf)
+    for k in range(position.shape[0]):
+        high = min(high, _ordered(slack[k] + position[k]))
+        low = max(low, _ordered(position[k] - back[k]))
+    return _from_ordered(low), _from_ordered(high)
+
+
+@inline_kernel
+def center_duals(theta, row_dual, column_dual, column_of, slack, back, position, unit, sweeps):  # type: ignore[no-untyped-def]
+    """Move optimal duals of the assignment away from the boundary of their optimal set, O(n^2) per sweep.
+
+    Row i and the column matched to it move against each other by position[i]. Each in turn goes to the middle of the
+    range that the others leave it, until no one moves by more than ``unit``. Augmenting paths end in a corner of the
+    set, where many entries off the permutation are tight; regularised solutions are near its centre.
+    """
+    n = position.shape[0]
+    largest = 0.0
+    for i in range(n):
+        position[i] = 0.0
+        for k in range(n):
+            j = column_of[k]
+            x = max(row_dual[i] + column_dual[j] - theta[i, j], 0.0)
+            slack[i, k] = x
+            largest = max(largest, x) if x < np.inf else largest
+    # forbidden entries get a slack too large to matter, but finite: there may be nothing else to hold a row
+    for i in range(n):
+        for k in range(n):
+            x = min(slack[i, k], 2.0 * largest + 4.0)
+            slack[i, k] = x
+            back[k, i] = x
+    for i in range(n):
+        slack[i, i] = np.inf
+        back[i, i] = np.inf
+    for _ in range(sweeps if n > 1 else 0):
+        moved = 0.0
+        for i in range(n):
+            low, high = _row_middle(slack[i], back[i], position, i)
+            middle = low + 0.5 * (high - low)
+            moved = max(moved, abs(middle - position[i]))
+            position[i] = middle
+        if moved <= unit:
+            break
+    for i in range(n):
+        row_dual[i] -= position[i]
+        column_dual[column_of[i]] += position[i]
 
 
 @inline_kernel
@@ -147,7 +198,8 @@ def _solve_by_subsets(start, stop, theta, columns, status):  # type: ignore[no-u
     width = min(_LANES, stop - start)
     best = np.empty((full, width))
     choice = np.empty((full, width), np.int64)
-    score = np.empty((n * n, width))
+    score = np.zeros((n * n, width))
+    best[0] = 0.0
     row = np.empty(full, np.int64)
     row[0] = n
     for subset in range(1, full):
@@ -159,17 +211,16 @@ def _solve_by_subsets(start, stop, theta, columns, status):  # type: ignore[no-u
             for i in range(n):
                 for j in range(n):
                     score[i * n + j, k] = item[i, j]
-        best[0, :lanes] = 0.0
         for subset in range(1, full):
-            line = score[row[subset] * n : (row[subset] + 1) * n, :lanes]
             begun = False
             for j in range(n):
                 if subset >> j & 1:
-                    rest = best[subset ^ (1 << j), :lanes]
+                    rest = best[subset ^ (1 << j)]
+                    line = score[row[subset] * n + j]
                     if begun:
-                        _improve_lane(best[subset, :lanes], rest, line[j], choice[subset, :lanes], j)
+                        _improve_lane(best[subset], rest, line, choice[subset], j)
                     else:
-                        _begin_lane(best[subset, :lanes], rest, line[j], choice[subset, :lanes], j)
+                        _begin_lane(best[subset], rest, line, choice[subset], j)
                         begun = True
         for k in range(lanes):
             subset = full - 1
@@ -197,7 +248,7 @@ def solve(start: int, stop: int, theta: Array, columns: Array, status: Array) ->
     price, open_price, distance, reached = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     row_of, previous, done = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     for b in range(start, stop):
-        fits = _solve_one(theta[b], price, row_of, columns[b], open_price, distance, previous, done, reached)
+        fits = solve_one(theta[b], price, row_of, columns[b], open_price, distance, previous, done, reached)
         status[b] = 0 if fits else 1
         if not fits:
             for i in range(n):
@@ -217,7 +268,7 @@ def solve_dual(
     row_of, previous, done = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     for b in range(start, stop):
         scores, price, column_of = theta[b], column_dual[b], columns[b]
-        fits = _solve_one(scores, price, row_of, column_of, open_price, distance, previous, done, reached)
+        fits = solve_one(scores, price, row_of, column_of, open_price, distance, previous, done, reached)
         status[b] = 0 if fits else 1
         for i in range(n):
             if fits:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -60,6 +62,15 @@ class Loss(ABC):
         """What a decoder takes: the scores and, computed when first asked for, the marginals."""
         rows, batch = self._scores(theta)
         return Output(self, rows.reshape(batch + self.structure.shape))
+
+    def take(self, idx: Any) -> Loss:
+        """The loss for some examples of the batch; itself unless its structure's items differ."""
+        structure = self.structure.take(idx)
+        return self if structure is self.structure else self._with_structure(structure)
+
+    def _with_structure(self, structure: Structure) -> Loss:
+        made: Loss = dataclasses.replace(self, structure=structure)  # type: ignore[type-var]
+        return made
 
     def check_truths(self, v: Array) -> None:
         """Refuse points outside the hull, where the loss would be infinite; solvers call it once before they start."""

@@ -25,8 +25,8 @@ class FenchelYoung(Loss):
     name. ``strength`` scales Ω and so changes the prediction; ``multiplier`` scales only the loss. The cost is
     that of one projection or one call of the marginals.
 
-    References: Blondel, Martins and Niculae, "Learning with Fenchel-Young losses", 2020; Blondel, "Structured prediction
-    with projection oracles", 2019.
+    References: Blondel, Martins and Niculae, "Learning with Fenchel-Young losses", 2020; Blondel, "Structured
+    prediction with projection oracles", 2019.
 
     >>> from fenchel.losses import FenchelYoung
     >>> from fenchel.structures import Simplex
@@ -41,12 +41,15 @@ class FenchelYoung(Loss):
     strength: float = 1.0
     multiplier: float = 1.0
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.structure, Structure):
-            raise InvalidInput(f"structure is {self.structure!r}, expected a structure such as Simplex(3)")
-        object.__setattr__(self, "regularizer", make_regularizer(self.regularizer))
-        object.__setattr__(self, "strength", check_finite_positive(self.strength, "strength"))
-        object.__setattr__(self, "multiplier", check_finite_positive(self.multiplier, "multiplier"))
+    def __init__(
+        self, structure: Structure, regularizer: Regularizer | str, strength: float = 1.0, multiplier: float = 1.0
+    ) -> None:
+        if not isinstance(structure, Structure):
+            raise InvalidInput(f"structure is {structure!r}, expected a structure such as Simplex(3)")
+        object.__setattr__(self, "structure", structure)
+        object.__setattr__(self, "regularizer", make_regularizer(regularizer))
+        object.__setattr__(self, "strength", check_finite_positive(strength, "strength"))
+        object.__setattr__(self, "multiplier", check_finite_positive(multiplier, "multiplier"))
         self._require(self.structure, self.regularizer.oracle, repr(self.regularizer))
 
     @property

@@ -119,7 +119,7 @@ def make_regularizer(value: Any) -> Regularizer:
     if isinstance(value, Regularizer):
         return value
     if isinstance(value, str):
-        return registry.find("regularizer", value).load()()  # type: ignore[no-any-return]
+        return registry.find("regularizer", value).load()()
     raise InvalidInput(f"regularizer is {value!r}, expected 'euclidean', 'kl', 'gibbs' or a Regularizer")
 
 

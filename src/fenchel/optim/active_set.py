@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,7 @@ Argmax: TypeAlias = Callable[[Array, IntArray], ArrayLike]
 """``argmax(rows, indices)``: a vertex of highest score for each row; ``indices`` says which problem each row is of."""
 
 _FIRST_CAPACITY = 16
+_FIRST_COLUMNS = 128
 # Problems under way at once: enough to make the cost of a Python call per round small, few enough that their
 # factors (one square array each) stay a modest part of what the atoms themselves need.
 _BLOCK_NUMBERS = 1 << 22
@@ -29,22 +30,63 @@ _BLOCK_ROWS = (16, 1024)
 
 @dataclass(frozen=True)
 class Support:
-    """Atoms of several problems, one after the other: those of problem i are ``atoms[offsets[i]:offsets[i + 1]]``."""
+    """The vertices of several problems with their weights, packed: a warm start, or a decomposition to unfold.
 
-    atoms: Array
+    The atoms of problem i are those from ``atom_offsets[i]`` to ``atom_offsets[i + 1]``. They equal ``origin[i]`` but
+    for the coordinates ``live[live_offsets[i]:live_offsets[i + 1]]``, whose values are kept.
+    """
+
+    origin: Array
     weights: Array
-    offsets: IntArray
+    live: IntArray
+    values: Array
+    atom_offsets: IntArray
+    live_offsets: IntArray
+    value_offsets: IntArray
 
     def __len__(self) -> int:
-        return len(self.offsets) - 1
+        return len(self.origin)
+
+    @property
+    def sizes(self) -> IntArray:
+        """The number of atoms of each problem."""
+        return np.diff(self.atom_offsets)
 
     def take(self, indices: ArrayLike) -> Support:
         """The support of the problems of these indices, in this order."""
         index = np.asarray(indices, dtype=np.int64)
-        counts = np.diff(self.offsets)[index]
-        offsets = np.concatenate(([0], np.cumsum(counts)))
-        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[index] - offsets[:-1], counts)
-        return Support(self.atoms[rows], self.weights[rows], offsets)
+        atoms, atom_offsets = _pick(self.atom_offsets, index)
+        live, live_offsets = _pick(self.live_offsets, index)
+        values, value_offsets = _pick(self.value_offsets, index)
+        return Support(
+            self.origin[index], self.weights[atoms], self.live[live], self.values[values],
+            atom_offsets, live_offsets, value_offsets,
+        )  # fmt: skip
+
+    def unfold(self) -> tuple[Array, Array]:
+        """Weights (B, m), padded with zeros, and vertices (B, m, D), padded with copies of each problem's first."""
+        used = np.arange(self.sizes.max(initial=0)) < self.sizes[:, None]
+        weights = np.zeros(used.shape)
+        weights[used] = self.weights
+        vertices = np.empty((*used.shape, self.origin.shape[1]))
+        parallel.run(
+            kernels.expand, len(self), vertices.size, self.origin, self.atom_offsets, self.live_offsets,
+            self.value_offsets, self.live, self.values, vertices,
+        )  # fmt: skip
+        return weights, vertices
+
+
+def _pick(offsets: IntArray, index: IntArray) -> tuple[IntArray, IntArray]:
+    """Which entries of a ragged array the rows of this index hold, and the offsets of what is picked."""
+    sizes = np.diff(offsets)[index]
+    picked = _offsets(sizes)
+    return np.arange(picked[-1]) + np.repeat(offsets[index] - picked[:-1], sizes), picked
+
+
+def _offsets(sizes: IntArray) -> IntArray:
+    offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets
 
 
 @dataclass
@@ -52,7 +94,8 @@ class ActiveSetResult:
     """Projections with their certificate and their decomposition into vertices.
 
     ``gap`` is the Frank-Wolfe duality gap ⟨θ − μ, s − μ⟩, s the oracle's answer at θ − μ: it bounds both ‖μ − μ*‖² and
-    the error of ½‖μ − θ‖². It is infinite where ``max_iter`` left no call to measure it. ``n_iter`` counts oracle calls.
+    the error of ½‖μ − θ‖². It is infinite where ``max_iter`` left no call to measure it. ``n_iter`` counts the oracle's
+    calls.
     """
 
     points: Array
@@ -60,27 +103,21 @@ class ActiveSetResult:
     n_iter: IntArray
     converged: Array
     support: Support
-    """The vertices with positive weight; ``warm_start`` for a later call with other scores."""
+    """The vertices of positive weight; ``warm_start`` for a later call with other scores."""
 
-    @cached_property
+    @property
     def weights(self) -> Array:
-        """Weights on ``vertices``, shape (B, m), padded with zeros."""
-        weights = np.zeros(self._padded.shape)
-        weights[self._padded] = self.support.weights
-        return weights
+        """The weight of each vertex, shape (B, m), padded with zeros."""
+        return self._unfolded[0]
 
-    @cached_property
+    @property
     def vertices(self) -> Array:
-        """The vertices of each problem, shape (B, m, D), padded with copies of its first."""
-        starts = self.support.offsets[:-1, None]
-        rows = np.where(self._padded, starts + np.arange(self._padded.shape[1]), starts)
-        return self.support.atoms[rows]
+        """The vertices whose combinations the points are, shape (B, m, D), padded with copies of each row's first."""
+        return self._unfolded[1]
 
     @cached_property
-    def _padded(self) -> Array:
-        counts = np.diff(self.support.offsets)
-        mask: Array = np.arange(counts.max(initial=0)) < counts[:, None]
-        return mask
+    def _unfolded(self) -> tuple[Array, Array]:
+        return self.support.unfold()
 
 
 def project_from_argmax(
@@ -98,9 +135,9 @@ def project_from_argmax(
     (m, D). A score of -inf forbids its coordinate: it is passed on, and vertices must be zero there.
 
     A row has converged when its duality gap is at most ``tol * min(1, r²)`` plus the rounding of the gap itself, r
-    the largest distance of a vertex from the first one. So the gap is at most ``tol`` whatever the scores, and sets much
-    smaller than one are projected on as accurately as the same set scaled up. ``max_iter`` bounds the oracle calls
-    per row. No warning is given: the caller looks at ``converged``.
+    the largest distance of a vertex from the first one. So the gap is at most ``tol`` whatever the scores, and a set
+    much smaller than one is projected on as accurately as the same set scaled up. ``max_iter`` bounds the oracle
+    calls per row. No warning is given: the caller looks at ``converged``.
 
     An answer of wrong shape, one that is not finite, and one that scores less than a vertex returned earlier raise
     :class:`OracleError`; ``context`` is named in the message.
@@ -113,9 +150,9 @@ def project_from_argmax(
     tol = check_finite_positive(tol, "tol", zero=True)
     max_iter = check_count(max_iter, "max_iter")
     n, dim = rows.shape
-    if warm_start is not None and (len(warm_start) != n or warm_start.atoms.shape[1] != dim):
+    if warm_start is not None and (len(warm_start) != n or warm_start.origin.shape[1] != dim):
         raise InvalidInput(
-            f"warm_start holds {len(warm_start)} problems of {warm_start.atoms.shape[1]} scores, but theta has shape "
+            f"warm_start holds {len(warm_start)} problems of {warm_start.origin.shape[1]} scores, but theta has shape "
             f"{rows.shape}; use warm_start.take(indices) to pick problems"
         )
     oracle = _Oracle(argmax, "argmax" if context is None else f"{context}: argmax")
@@ -124,7 +161,7 @@ def project_from_argmax(
     for start in range(0, n, size):
         part = range(start, min(start + size, n))
         block = _Block(rows[part.start : part.stop], start, oracle, tol, max_iter)
-        block.solve(None if warm_start is None else warm_start.take(part))
+        block.solve(warm_start if warm_start is None or len(part) == n else warm_start.take(part))
         blocks.append(block.result())
     return _joined(blocks, dim)
 
@@ -149,20 +186,20 @@ class _Oracle:
         answer = np.asarray(self.argmax(rows, indices))
         if answer.shape != expected:
             raise OracleError(
-                f"{self.name} returned an array of shape {answer.shape} for {expected[0]} rows of {expected[1]} scores, "
-                f"expected one vertex per row: {expected}"
+                f"{self.name} returned an array of shape {answer.shape} for {expected[0]} rows of {expected[1]} "
+                f"scores, expected one vertex per row: {expected}"
             )
         if answer.dtype.kind not in "fiub":
             raise OracleError(f"{self.name} returned an array of type {answer.dtype}, expected real numbers")
         return np.ascontiguousarray(answer, dtype=np.float64)
 
     def fail(self, status: int, sample: int, vertex: Array, by: float) -> OracleError:
-        shown = np.array2string(vertex, threshold=20)
+        shown = np.array2string(vertex, precision=4, threshold=12, edgeitems=5, max_line_width=1000)
         if status == kernels.NOT_FINITE:
             return OracleError(f"{self.name} returned a vertex that is not finite at sample {sample}: {shown}")
         return OracleError(
-            f"{self.name} does not maximise: at sample {sample} it returned a vertex that scores {by:.3g} less than one "
-            f"it had returned earlier: {shown}"
+            f"{self.name} does not maximise: at sample {sample} it returned a vertex that scores {by:.3g} less than "
+            f"one it had returned earlier: {shown}"
         )
 
 
@@ -172,95 +209,100 @@ class _Block:
     def __init__(self, rows: Array, first: int, oracle: _Oracle, tol: float, max_iter: int) -> None:
         n, dim = rows.shape
         forbidden = rows == -np.inf
-        self.forbidden = forbidden if forbidden.any() else None
-        self.theta = np.where(forbidden, 0.0, rows) if self.forbidden is not None else rows
+        self.forbidden = forbidden if forbidden.any() else np.zeros((0, 0), dtype=bool)
+        self.theta = np.where(forbidden, 0.0, rows) if len(self.forbidden) else rows
         self.first, self.oracle, self.tol, self.max_iter = first, oracle, tol, max_iter
-        self.pool = np.empty((4 * n, dim))
+        self.pool = np.empty((4 * n, min(dim, _FIRST_COLUMNS)))
         self.used = 0
         self.slots = np.full((n, _FIRST_CAPACITY), -1)
-        self.count, self.owned, self.stalls, self.n_calls, self.status = np.zeros((5, n), dtype=np.int64)
         self.weights, self.residuals, self.ridge = np.zeros((3, n, _FIRST_CAPACITY))
         self.factor = np.empty((n, _FIRST_CAPACITY, _FIRST_CAPACITY))
+        self.count, self.owned, self.stalls, self.n_calls, self.status = np.zeros((5, n), dtype=np.int64)
         self.origin, self.mu, self.direction = np.empty((3, n, dim))
-        self.tau, self.radius = np.zeros((2, n))
+        self.live = np.empty((n, dim), dtype=np.int32)
+        self.where = np.full((n, dim), -1, dtype=np.int32)
+        self.n_live, self.filled = np.zeros((2, n), dtype=np.int64)
+        self.tau, self.radius, self.reach = np.zeros((3, n))
         self.gap = np.full(n, np.inf)
 
     def solve(self, warm: Support | None) -> None:
-        active = np.arange(len(self.theta))
-        cold = active
-        if warm is not None and self._adopt(warm):
-            self._resume(np.flatnonzero(self.count))
-            cold = np.flatnonzero(self.count == 0)
+        if warm is not None:
+            self._resume(warm)
+        cold = np.flatnonzero(self.count == 0)
         if len(cold):
             self._begin(cold)
-        if self.max_iter == 1:
-            active = active[self.n_calls == 0]
+        active: IntArray = np.flatnonzero(self.n_calls < self.max_iter)
         while len(active):
-            self._advance(active)
-            active = active[self.status[active] == kernels.RUNNING]
+            active = self._advance(active)
 
     def result(self) -> ActiveSetResult:
-        mask = np.arange(self.slots.shape[1]) < self.count[:, None]
-        support = Support(
-            self.pool[self.slots[mask]], self.weights[mask], np.concatenate(([0], np.cumsum(self.count)))
-        )
+        used = np.arange(self.slots.shape[1]) < self.count[:, None]
+        offsets = _offsets(self.count), _offsets(self.filled), _offsets(self.count * self.filled)
+        live = np.empty(offsets[1][-1], dtype=np.int32)
+        values = np.empty(offsets[2][-1])
+        parallel.run(
+            kernels.pack, len(self.mu), values.size, self.pool, self.slots, self.live, self.filled, *offsets,
+            live, values,
+        )  # fmt: skip
+        support = Support(self.origin, self.weights[used], live, values, *offsets)
         return ActiveSetResult(self.mu, self.gap, self.n_calls, self.status == kernels.CONVERGED, support)
 
     def _begin(self, items: IntArray) -> None:
         vertices = self._ask(self.theta, items)
         self._reserve(items)
         parallel.run(
-            kernels.begin, len(items), vertices.size, items, vertices, self.theta, self.pool, self.slots, self.count,
-            self.owned, self.weights, self.residuals, self.origin, self.mu, self.direction, self.n_calls, self.status,
+            kernels.begin, len(items), vertices.size, items, vertices, self.theta, self.slots, self.count, self.owned,
+            self.weights, self.residuals, self.origin, self.mu, self.direction, self.n_calls, self.status,
         )  # fmt: skip
         self._check(items, vertices)
 
-    def _adopt(self, warm: Support) -> bool:
-        """Take over atoms, all but those that use a coordinate forbidden by now; whether any are left."""
-        keep = warm.weights > 0
-        problem = np.repeat(np.arange(len(warm)), np.diff(warm.offsets))
-        if self.forbidden is not None:
-            keep &= ~((warm.atoms != 0) & self.forbidden[problem]).any(axis=1)
-        problem = problem[keep]
-        self.count[:] = np.bincount(problem, minlength=len(warm))
-        self.owned[:] = self.count
-        self.used = len(problem)
-        if self.used == 0:
-            return False
-        self._grow(int(self.count.max()) + 1, self.used)
-        self.pool[: self.used] = warm.atoms[keep]
-        place = np.arange(self.used) - (np.cumsum(self.count) - self.count)[problem]
-        self.slots[problem, place] = np.arange(self.used)
-        self.weights[problem, place] = warm.weights[keep]
-        return True
-
-    def _resume(self, items: IntArray) -> None:
+    def _resume(self, warm: Support) -> None:
+        n_atoms = len(warm.weights)
+        self._grow(int(warm.sizes.max(initial=0)) + 1, n_atoms, int(np.diff(warm.live_offsets).max(initial=0)))
+        self.used = n_atoms
+        self.origin[:] = warm.origin
         parallel.run(
-            kernels.resume, len(items), self._work(items), items, self.theta, self.pool, self.slots, self.count,
-            self.owned, self.weights, self.residuals, self.factor, self.ridge, self.origin, self.tau, self.radius,
-            self.mu, self.direction, self.tol,
+            kernels.resume, len(self.theta), warm.values.size, self.theta, self.forbidden, warm.atom_offsets,
+            warm.live_offsets, warm.value_offsets, warm.weights, warm.live, warm.values, self.pool, self.slots,
+            self.count, self.owned, self.weights, self.origin, self.tau, self.radius, self.reach, self.mu,
+            self.direction, self.live, self.where, self.n_live, self.filled,
         )  # fmt: skip
+        items = np.flatnonzero(self.count)
+        if len(items):
+            self._step(items, np.full(len(items), -1), np.empty((0, self.theta.shape[1])))
 
-    def _advance(self, items: IntArray) -> None:
+    def _advance(self, items: IntArray) -> IntArray:
+        """One round; the problems that go on."""
         vertices = self._ask(self.direction, items)
-        self._reserve(items)
         parallel.run(
-            kernels.advance, len(items), self._work(items), items, vertices, self.theta, self.pool, self.slots,
-            self.count, self.owned, self.weights, self.residuals, self.factor, self.ridge, self.origin, self.tau,
-            self.radius, self.mu, self.direction, self.stalls, self.n_calls, self.max_iter, self.tol, self.gap,
+            kernels.judge, len(items), vertices.size, items, vertices, self.pool, self.slots, self.owned,
+            self.residuals, self.origin, self.radius, self.reach, self.mu, self.direction, self.live, self.where,
+            self.n_live, self.filled, self.n_calls, self.max_iter, self.tol, self.gap, self.status,
+        )  # fmt: skip
+        self._check(items, vertices)
+        rows = np.flatnonzero(self.status[items] == kernels.RUNNING)
+        items = items[rows]
+        if not len(items):
+            return items
+        self._reserve(items)
+        self._step(items, rows, vertices)
+        going: IntArray = items[self.status[items] == kernels.RUNNING]
+        return going
+
+    def _step(self, items: IntArray, rows: IntArray, vertices: Array) -> None:
+        count = self.count[items]
+        work = float((count + 1) @ self.n_live[items] + count @ count)
+        parallel.run(
+            kernels.step, len(items), work, items, rows, vertices, self.theta, self.pool, self.slots, self.count,
+            self.owned, self.weights, self.residuals, self.factor, self.ridge, self.origin, self.tau, self.radius,
+            self.reach, self.mu, self.direction, self.live, self.n_live, self.filled, self.stalls, self.tol,
             self.status,
         )  # fmt: skip
-        self._check(items, vertices)
-
-    def _work(self, items: IntArray) -> float:
-        """Numbers read in one round, roughly."""
-        count = self.count[items]
-        return float(3 * count.sum() + 4 * len(items)) * self.theta.shape[1] + float(count @ count)
 
     def _ask(self, scores: Array, items: IntArray) -> Array:
         """One answer for each problem; the oracle gets copies, which it may overwrite."""
         rows = scores[items]
-        if self.forbidden is None:
+        if not len(self.forbidden):
             return self.oracle(rows, items + self.first)
         closed = self.forbidden[items]
         rows[closed] = -np.inf
@@ -275,20 +317,24 @@ class _Block:
         return vertices
 
     def _reserve(self, items: IntArray) -> None:
-        """See that every problem has a free slot for one more atom."""
-        full = items[self.owned[items] == self.count[items]]
-        if not len(full):
-            return
-        owned = self.owned[full]
-        self._grow(int(owned.max()) + 1, self.used + len(full))
-        full = full[self.slots[full, owned] < 0]
-        self.slots[full, self.owned[full]] = np.arange(self.used, self.used + len(full))
-        self.used += len(full)
+        """See that every problem has a free slot for one more atom, and a column for each live coordinate."""
+        owned = self.owned[items]
+        full = owned == self.count[items]
+        self._grow(int(owned.max()) + 1, self.used + int(full.sum()), int(self.n_live[items].max()))
+        full &= self.slots[items, owned] < 0
+        missing = items[full]
+        self.slots[missing, owned[full]] = np.arange(self.used, self.used + len(missing))
+        self.used += len(missing)
 
-    def _grow(self, capacity: int, atoms: int) -> None:
-        if atoms > len(self.pool):
-            pool = np.empty((max(atoms, 2 * len(self.pool)), self.pool.shape[1]))
-            pool[: self.used] = self.pool[: self.used]
+    def _grow(self, capacity: int, atoms: int, columns: int) -> None:
+        n_rows, n_columns = self.pool.shape
+        if atoms > n_rows or columns > n_columns:
+            if atoms > n_rows:
+                n_rows = max(atoms, 2 * n_rows)
+            if columns > n_columns:
+                n_columns = min(max(columns, 2 * n_columns), self.theta.shape[1])
+            pool = np.empty((n_rows, n_columns))
+            pool[: self.used, : self.pool.shape[1]] = self.pool[: self.used]
             self.pool = pool
         old = self.slots.shape[1]
         if capacity <= old:
@@ -317,15 +363,16 @@ def _joined(blocks: list[ActiveSetResult], dim: int) -> ActiveSetResult:
     if len(blocks) == 1:
         return blocks[0]
     if not blocks:
-        none = Support(np.empty((0, dim)), np.empty(0), np.zeros(1, dtype=np.int64))
-        return ActiveSetResult(
-            np.empty((0, dim)), np.empty(0), np.empty(0, dtype=np.int64), np.empty(0, dtype=bool), none
-        )
-    parts: list[Any] = [block.support for block in blocks]
-    support = Support(
-        np.concatenate([s.atoms for s in parts]),
-        np.concatenate([s.weights for s in parts]),
-        np.concatenate(([0], np.cumsum(np.concatenate([np.diff(s.offsets) for s in parts])))),
+        none = np.empty((0, dim)), np.empty(0), np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
+        zero = _offsets(none[2])
+        return ActiveSetResult(*none, Support(none[0], none[1], none[2].astype(np.int32), none[1], zero, zero, zero))
+    parts = [block.support for block in blocks]
+    flat = (np.concatenate([getattr(s, f) for s in parts]) for f in ("origin", "weights", "live", "values"))
+    offsets = (
+        _offsets(np.concatenate([np.diff(getattr(s, f)) for s in parts]))
+        for f in ("atom_offsets", "live_offsets", "value_offsets")
     )
-    names = ("points", "gap", "n_iter", "converged")
-    return ActiveSetResult(*(np.concatenate([getattr(b, name) for b in blocks]) for name in names), support)
+    points, gap, n_iter, converged = (
+        np.concatenate([getattr(b, f) for b in blocks]) for f in ("points", "gap", "n_iter", "converged")
+    )
+    return ActiveSetResult(points, gap, n_iter, converged, Support(*flat, *offsets))

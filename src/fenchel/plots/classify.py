@@ -51,7 +51,9 @@ def soft_predictions(proba: Array, truth: Sequence[int], *, labels: Sequence[Any
     ax.imshow(shown, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     for i, j in zip(*np.nonzero(proba > 0.005), strict=True):
         dark = proba[i, j] > 0.55
-        ax.text(j, i, f"{100 * proba[i, j]:.0f}", ha="center", va="center", fontsize=7, color="white" if dark else "black")
+        ax.text(
+            j, i, f"{100 * proba[i, j]:.0f}", ha="center", va="center", fontsize=7, color="white" if dark else "black"
+        )
     for i, j in enumerate(truth):
         ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=INK["second"], lw=1.8))
     ax.set_xticks(range(k), [str(c) for c in (labels if labels is not None else range(k))])

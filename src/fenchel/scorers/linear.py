@@ -84,9 +84,7 @@ class Linear(Scorer):
         flat = residual.reshape(len(residual), self.n_scores)
         gradient = np.zeros(self.weights_shape)
         main = gradient if self.intercept_scaling is None else gradient[:-1]
-        if self.sparse:
-            main += rows.T @ flat
-        elif self._small(len(flat)):
+        if self.sparse or self._small(len(flat)):
             main += rows.T @ flat
         else:
             parts: list[Array] = [main] * -(-len(flat) // self._block_rows)

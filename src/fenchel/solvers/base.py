@@ -149,8 +149,7 @@ class Solver(ABC):
 
     def _check_loss(self, loss: Loss) -> None:
         """Refuse a loss that this solver cannot minimise, with the reason and what can."""
+        return
 
     @abstractmethod
-    def _minimize(
-        self, objective: Objective, start: Array | None, dual: Any, callback: Callback | None
-    ) -> Result: ...
+    def _minimize(self, objective: Objective, start: Array | None, dual: Any, callback: Callback | None) -> Result: ...

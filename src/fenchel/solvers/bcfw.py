@@ -106,7 +106,7 @@ class BlockFrankWolfe(Solver):
         return values + loss.multiplier * (omega + _inner(theta, v - mu))
 
     def _block_step(self, objective: Objective, state: DualState, w: Array, idx: Array) -> None:
-        loss, scorer = objective.loss, objective.scorer
+        loss, scorer = objective.loss.take(idx), objective.scorer
         c = loss.multiplier
         v, mu = objective.v[idx], state.mu[idx]
         theta = scorer.scores(w, idx)
@@ -135,9 +135,7 @@ class BlockFrankWolfe(Solver):
             move = scorer.adjoint(direction * (c * p).reshape(shape), idx)
         w -= (step / objective.alpha) * move
         state.mu[idx] = mu + step * direction
-        state.omega[idx] = (
-            (1 - step) * state.omega[idx] + step * corner_omega - 0.5 * step * (1 - step) * bend
-        )
+        state.omega[idx] = (1 - step) * state.omega[idx] + step * corner_omega - 0.5 * step * (1 - step) * bend
 
 
 def _inner(theta: Array, points: Array) -> Array:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .._core.checks import as_float_array, batch_rows, check_generator, check_no_nan, check_same_shape
-from .._core.errors import InvalidInput, MissingOracle
+from .._core.errors import IntractableOracle, InvalidInput, MissingOracle, warn_user
 from .._core.types import Array, ArrayLike
 
 __all__ = ["ORACLES", "Accuracy", "Solved", "Structure"]
@@ -39,16 +39,14 @@ class Solved:
     """What an iterative oracle reports beside its points.
 
     ``error`` is the measured error of each row (a duality gap or a residual, never an iteration's progress).
-    ``atoms`` and ``weights``, where an oracle has them, write each point as a convex combination of vertices.
     """
 
     points: Array
     error: Array
     n_iter: Array
     converged: Array
-    weights: Any = None
-    atoms: Any = None
-    extra: dict[str, Any] = field(default_factory=dict)
+    support: Any = None
+    """The vertices in use, packed (:class:`fenchel.optim.Support`), where the points come from an active set."""
 
 
 class Structure(ABC):
@@ -70,7 +68,11 @@ class Structure(ABC):
     class_coding: ClassVar[str | None] = None
     """How a vertex writes a class, where outputs are classes: ``"one_hot"`` or ``"thresholds"``."""
     part_coding: ClassVar[str | None] = None
-    """How a vertex writes its parts: ``"entry"`` (each entry is one) or ``"one_hot"`` (a part is a group with one 1)."""
+    """How a vertex writes its parts: ``"entry"`` (each entry is one) or ``"one_hot"`` (each is a group with one 1)."""
+    intractable: ClassVar[frozenset[str]] = frozenset()
+    """Which of the missing oracles no tractable algorithm can exist for."""
+    exact_constants: ClassVar[bool] = True
+    """Whether ``separation``, ``diameter`` and ``max_l1`` are exact; otherwise they are bounds on the safe side."""
     checks_scores: ClassVar[bool] = False
     """Whether the oracles look for NaN and +inf themselves, in the pass over the scores that they make anyway."""
 
@@ -96,8 +98,28 @@ class Structure(ABC):
         return None
 
     def missing(self) -> Mapping[str, str]:
-        """The oracles this structure does not have, each with the reason and what to use instead."""
-        return {}
+        """The oracles this structure does not have, each with the reason and what to use instead.
+
+        By default what a class implements decides: with ``_argmax`` alone there are projections, nearest vertices (of
+        0/1 vertices), decompositions and samples; each costs a number of argmax calls.
+        """
+        absent: dict[str, str] = {}
+        if not self._implements("_vertices"):
+            absent["vertices"] = "its outputs are not enumerated; use argmax"
+        if not self._implements("_marginals"):
+            absent["marginals"] = "it has no algorithm for sums over all outputs; use project or kl_project"
+        if not self._implements("_argmax"):
+            reason = "it has no argmax, from which this could be computed; implement _argmax"
+            needs = {"argmax": "_argmax", "project": "_project", "kl_project": "_kl_project", "decompose": "_decompose"}
+            absent.update({name: reason for name, method in needs.items() if not self._implements(method)})
+        if not self._implements("_nearest") and not (self.binary and "argmax" not in absent):
+            absent["nearest"] = "one argmax finds it only where vertices are 0/1 (set binary = True if they are)"
+        if not self._implements("_sample") and "decompose" in absent:
+            absent["sample"] = absent["decompose"]
+        return absent
+
+    def _implements(self, method: str) -> bool:
+        return getattr(type(self), method) is not getattr(Structure, method)
 
     def supports(self, oracle: str) -> bool:
         """Whether the oracle of this name works.
@@ -117,7 +139,8 @@ class Structure(ABC):
             raise self._missing_error(oracle, reason)
 
     def _missing_error(self, oracle: str, reason: str) -> MissingOracle:
-        return MissingOracle(f"{self!r} has no {oracle}: {reason}")
+        kind = IntractableOracle if oracle in self.intractable else MissingOracle
+        return kind(f"{self!r} has no {oracle}: {reason}")
 
     # -- outputs and vertices ------------------------------------------------------------------------------------------
 
@@ -221,18 +244,24 @@ class Structure(ABC):
 
     # -- constants and measures ----------------------------------------------------------------------------------------
 
-    @abstractmethod
     def separation(self, p: float = 2) -> float:
         """The least p-norm distance between two different vertices (infinite if there is only one)."""
+        if self.binary:
+            return 1.0
+        raise MissingOracle(f"{self!r} does not know how close two of its vertices can be; implement separation")
 
-    @abstractmethod
     def diameter(self, p: float = 2) -> float:
         """The largest p-norm distance between two points of M."""
+        if self.binary:
+            return float(self.dim ** (1 / p))
+        raise MissingOracle(f"{self!r} does not know how far apart its vertices can be; implement diameter")
 
     @property
-    @abstractmethod
     def max_l1(self) -> float:
         """The largest 1-norm of a point of M."""
+        if self.binary:
+            return float(self.dim)
+        raise MissingOracle(f"{self!r} does not know how large its vertices can be; implement max_l1")
 
     def violation(self, mu: ArrayLike) -> Array:
         """How far each point is from satisfying the constraints of M: the largest violation, 0 inside."""
@@ -246,6 +275,10 @@ class Structure(ABC):
     def class_scores(self, scores: Array) -> tuple[Array, Array]:
         """Scores θ and an offset c with ⟨θ, φ(y)⟩ + c = scores[y] for every class y, for rows."""
         raise NotImplementedError
+
+    def take(self, idx: Any) -> Structure:
+        """The structure for some items of the batch; only one whose items differ (contexts) overrides this."""
+        return self
 
     def center(self, theta: Array) -> Array:
         """Scores that every point of M tells apart exactly as it does ``theta``, brought near zero.
@@ -283,11 +316,19 @@ class Structure(ABC):
     def _argmax(self, rows: Array) -> Array:
         raise NotImplementedError
 
+    def _argmax_at(self, rows: Array, indices: Array) -> Array:
+        """argmax for some items of a batch; a structure whose items differ needs to know which."""
+        return self._argmax(rows)
+
     def _project(self, rows: Array, accuracy: Accuracy) -> Array | Solved:
-        raise NotImplementedError
+        from .generic import project_by_argmax
+
+        return project_by_argmax(self, rows, accuracy)
 
     def _kl_project(self, rows: Array, accuracy: Accuracy) -> Array | Solved:
-        raise NotImplementedError
+        from .generic import kl_project_by_argmax
+
+        return kl_project_by_argmax(self, rows, accuracy)
 
     def _marginals(self, rows: Array) -> tuple[Array, Array]:
         raise NotImplementedError
@@ -298,14 +339,19 @@ class Structure(ABC):
         return self._argmax(np.abs(rows) ** p - np.abs(1 - rows) ** p)
 
     def _decompose(self, rows: Array) -> tuple[Array, Array]:
-        raise NotImplementedError
+        from .generic import decompose_by_argmax
+
+        return decompose_by_argmax(self, rows)
 
     def _sample(self, rows: Array, rng: np.random.Generator) -> Array:
         weights, atoms = self._decompose(rows)
         return atoms[np.arange(len(rows)), draw_index(weights, rng)]
 
     def _violation(self, rows: Array) -> Array:
-        raise NotImplementedError
+        """The distance to the set, by projecting."""
+        result = self._project(rows.astype(np.float64), Accuracy())
+        points = result.points if isinstance(result, Solved) else result
+        return np.abs(points - rows).reshape(len(rows), -1).max(axis=1, initial=0.0)
 
     # -- the common form -----------------------------------------------------------------------------------------------
 
@@ -322,6 +368,12 @@ class Structure(ABC):
         if isinstance(result, Solved):
             points = self._restore(result.points, batch, dtype)
             result.points = points
+            if not return_info and not result.converged.all():
+                i = int(np.argmax(np.where(result.converged, -np.inf, result.error)))
+                warn_user(
+                    f"a projection on {self!r} stopped after {int(result.n_iter[i])} iterations with the error "
+                    f"{result.error[i]:.2g} (sample {i}); raise max_iter or tol, or scale the scores down"
+                )
         else:
             points = self._restore(result, batch, dtype)
         if not return_info:

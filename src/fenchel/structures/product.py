@@ -143,7 +143,7 @@ class Product(Structure):
             points=self._join(result.points),
             error=self._join(result.error).sum(axis=1),
             n_iter=self._join(result.n_iter).max(axis=1),
-            converged=self._join(result.converged).all(axis=1),
+            converged=np.asarray(self._join(result.converged).all(axis=1)),
         )
 
     def _marginals(self, rows: Array) -> tuple[Array, Array]:

@@ -37,7 +37,7 @@ class _Unbounded(Structure):
         return f"{type(self).__name__}({', '.join(map(str, self._shape))})"
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._shape == other._shape  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._shape == other._shape
 
     def __hash__(self) -> int:
         return hash((type(self), self._shape))

@@ -1,7 +1,7 @@
 """Hold a part to its contract: the suite that fenchel's own parts pass, for a user's own.
 
-Each ``check_*`` function runs all its checks and raises ``AssertionError`` at the first that fails, saying which promise
-was broken and where. The ``*_checks`` functions list them as (name, function) pairs, for pytest's parametrize.
+Each ``check_*`` function runs all its checks and raises ``AssertionError`` at the first that fails, saying which
+promise was broken and where. The ``*_checks`` functions list them as (name, function) pairs, for pytest's parametrize.
 """
 
 from __future__ import annotations

@@ -127,7 +127,9 @@ class _Suite:
             return
         theta, v, direction = self.scores(20), self.truths(20), self.scores(20, 1.0)
         step = 1e-5
-        slope = (self.loss.value(theta + step * direction, v) - self.loss.value(theta - step * direction, v)) / (2 * step)
+        slope = (self.loss.value(theta + step * direction, v) - self.loss.value(theta - step * direction, v)) / (
+            2 * step
+        )
         expected = self.dot(self.loss.value_and_grad(theta, v)[1], direction)
         # where a projection changes its face between the two points the difference is off by the step
         assert np.all(np.abs(slope - expected) <= 1e-3 * (1 + np.abs(expected))), "the gradient is wrong"
@@ -194,7 +196,10 @@ class _Suite:
 
     def check_threads_and_forks(self) -> None:
         theta, v = self.scores(23), self.truths(23)
-        compute = lambda: list(self.loss.value_and_grad(theta, v))  # noqa: E731
+
+        def compute() -> list[Array]:
+            return list(self.loss.value_and_grad(theta, v))
+
         expected = compute()
         for result in in_many_threads(compute):
             assert all(np.array_equal(a, b) for a, b in zip(expected, result, strict=True)), "concurrent calls disturb"

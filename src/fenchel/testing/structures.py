@@ -1,8 +1,8 @@
 """The conformance suite of structures.
 
 Oracles are checked through their optimality conditions, not through values of another implementation: a projection μ of
-θ is right if and only if ⟨θ − μ, s − μ⟩ ≤ 0 for every vertex s. Vertices come from enumeration where the space is small,
-from the structure's own argmax (itself checked by enumeration on small instances) where it is not.
+θ is right if and only if ⟨θ − μ, s − μ⟩ ≤ 0 for every vertex s. Vertices come from enumeration where the space is
+small, from the structure's own argmax (itself checked by enumeration on small instances) where it is not.
 """
 
 from __future__ import annotations
@@ -83,9 +83,7 @@ class _Suite:
         if self.s.supports("argmax"):
             corners = [self.s.argmax(self.normal(n)) for _ in range(3)]
             weights = self.rng.dirichlet(np.ones(3), size=n)
-            return sum(
-                w.reshape(n, *(1 for _ in self.s.shape)) * c for w, c in zip(weights.T, corners, strict=True)
-            )  # type: ignore[return-value]
+            return sum(w.reshape(n, *(1 for _ in self.s.shape)) * c for w, c in zip(weights.T, corners, strict=True))
         return np.asarray(self.s.project(self.normal(n)))
 
     def others(self, theta: Array) -> Array:
@@ -159,8 +157,9 @@ class _Suite:
         for i in range(min(len(vertices), 3)):
             assert np.array_equal(self.s.decode(vertices[i]), outputs[i]), "decoding one differs from decoding many"
             assert np.array_equal(self.s.encode(outputs[i]), vertices[i]), "encoding one differs from encoding many"
-        if self.s.bounded and len(vertices) > 1 and self.s.dim:
-            middle = 0.5 * vertices[0] + 0.5 * vertices[1]
+        different = np.unique(vertices, axis=0)
+        if self.s.bounded and len(different) > 1:
+            middle = 0.5 * different[0] + 0.5 * different[1]
             with _raises(InvalidInput, "decode takes a point that is no vertex"):
                 self.s.decode(middle)
 
@@ -168,7 +167,9 @@ class _Suite:
         vertices = self._some_vertices()
         if vertices is None:
             return
-        assert np.all(self.s.violation(vertices) <= 1e-12), "a vertex violates the constraints"
+        assert np.all(self.s.violation(vertices) <= max(1e-12, 0.1 * self.accuracy)), (
+            "a vertex violates the constraints"
+        )
         if self.s.binary:
             assert set(np.unique(vertices)) <= {0.0, 1.0}, "binary is declared, but a vertex is not 0/1"
         if self.all is not None:
@@ -179,15 +180,20 @@ class _Suite:
     def check_constants_against_enumeration(self) -> None:
         if self.all is None:
             return
-        flat = self.all.reshape(len(self.all), -1)[:400]
-        assert np.isclose(np.abs(flat).sum(axis=1).max(initial=0), self.s.max_l1), "max_l1 is wrong"
+        flat = self.all.reshape(len(self.all), -1)
+        largest = np.abs(flat).sum(axis=1).max(initial=0)
+        assert largest <= self.s.max_l1 * (1 + 1e-9), "a vertex has a larger 1-norm than max_l1"
+        assert not self.s.exact_constants or np.isclose(largest, self.s.max_l1), "max_l1 is wrong"
+        flat = flat[:400]
         pairs = np.abs(flat[:, None] - flat[None])[np.triu_indices(len(flat), 1)]
         for p in _PS:
             distances = (pairs**p).sum(axis=-1) ** (1 / p)
             separation, diameter = self.s.separation(p), self.s.diameter(p)
-            if len(flat) < len(self.all):
-                assert distances.min() >= separation - 1e-9, f"two vertices are closer than separation({p})"
-                assert distances.max() <= diameter + 1e-9, f"two vertices are farther apart than diameter({p})"
+            if len(flat) < len(self.all) or not self.s.exact_constants:
+                assert distances.min(initial=np.inf) >= separation - 1e-9, (
+                    f"two vertices are closer than separation({p})"
+                )
+                assert distances.max(initial=0) <= diameter + 1e-9, f"two vertices are farther apart than diameter({p})"
                 continue
             assert np.isclose(distances.min(initial=np.inf), separation), f"separation({p}) is wrong"
             assert np.isclose(distances.max(initial=0), diameter), f"diameter({p}) is wrong"
@@ -229,9 +235,12 @@ class _Suite:
                 if self.s.bounded:
                     self._inside(self.s.kl_project(theta), name)
                 continue
-            mu = self.s.kl_project(theta)
+            mu, info = self.s.kl_project(theta, return_info=True)
+            assert info.converged.all(), f"it did not converge ({name})"
             self._inside(mu, name)
-            positive = mu > 1e-280  # below, the logarithm says nothing; such entries take part only as zeros
+            # Too small an entry takes part only as zero: its logarithm says nothing, or not what an oracle that
+            # iterates can resolve.
+            positive = mu > (1e-280 if not info.error.any() else 1e-9)
             slope = np.where(positive, theta - 1 - np.log(np.where(positive, mu, 1)), 0)
             others = self.others(theta)
             gap = self.dot(slope, np.where(positive, others - mu, 0))
@@ -297,7 +306,7 @@ class _Suite:
         error = np.abs(draws.mean(axis=1) - points) / (spread / np.sqrt(n))
         assert error.max(initial=0) < 6.5, "the mean of draws is off by more than six standard errors"
         again = [self.s.sample(points, np.random.default_rng(5)) for _ in range(2)]
-        assert np.array_equal(*again), "equal generators give different draws"
+        assert np.array_equal(again[0], again[1]), "equal generators give different draws"
         if len(points) and self.s.dim:
             with _raises(InvalidInput, "sample takes a point outside the set"):
                 self.s.sample(points + 7.5, self.rng)

@@ -1,0 +1,1 @@
+"""Timings of fenchel beside other libraries; ``make bench`` runs them all."""

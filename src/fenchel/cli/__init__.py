@@ -1,0 +1,1 @@
+"""How is it run without code? The command ``fenchel``."""

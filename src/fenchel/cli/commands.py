@@ -1,0 +1,213 @@
+"""What the commands do. Heavy packages are imported here and below, after the arguments are known to be good."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import os
+import shlex
+import shutil
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._core import registry
+from .._core.errors import InvalidInput
+from .console import Console, check_target, columns, number, size, to_json, writing
+from .tasks import TASKS, Task
+
+if TYPE_CHECKING:
+    import argparse
+
+    from .model import TableModel
+
+__all__ = ["demo", "evaluate", "fit", "info", "predict", "reproduce"]
+
+
+def fit(args: argparse.Namespace, console: Console) -> int:
+    out = check_target(args.out, overwrite=args.overwrite, inputs=[args.data])
+    from .. import __version__
+    from .._core.saving import save
+    from ..data.tables import read_table
+
+    task = TASKS[args.task]
+    with console.progress:
+        console.progress(0.0, f"reading {args.data}")
+        table = read_table(args.data)
+        model, report = task.fit(table, args, console.progress)
+        model.report_ = report
+        save(model, out, overwrite=args.overwrite)
+    if args.json:
+        console.result(to_json({"command": "fit", "fenchel": __version__, "model": str(out), **report}))
+        return 0
+    console.print(task.show_fit(report))
+    console.print(
+        f"\nSaved {out} ({size(out.stat().st_size)}). Predict with: fenchel predict {shlex.quote(str(out))} DATA"
+    )
+    return 0
+
+
+def predict(args: argparse.Namespace, console: Console) -> int:
+    inputs = [args.model, args.data]
+    out = None if str(args.out) == "-" else check_target(args.out, overwrite=args.overwrite, inputs=inputs)
+    from ..data.tables import read_table
+
+    model, task = _model(args.model)
+    table = read_table(args.data, text=task.text_columns(model))
+    lines = task.predictions(model, table, proba=args.proba)
+    if out is None:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
+        return 0
+    with writing(out, overwrite=args.overwrite) as stream:
+        csv.writer(stream, lineterminator="\n").writerows(lines)
+    console.print(f"Wrote {len(table)} predictions to {out}")
+    return 0
+
+
+def evaluate(args: argparse.Namespace, console: Console) -> int:
+    from ..data.tables import read_table
+
+    model, task = _model(args.model)
+    table = read_table(args.data, text=task.text_columns(model))
+    report = task.evaluate(model, table, weight=args.weight)
+    if args.json:
+        console.result(to_json({"command": "evaluate", "model": str(args.model), **report}))
+    else:
+        console.result(task.show_evaluation(report))
+    return 0
+
+
+def info(args: argparse.Namespace, console: Console) -> int:
+    from .._core.saving import describe
+
+    header = describe(args.model)
+    base = {
+        "model": str(args.model),
+        "bytes": args.model.stat().st_size,
+        "fenchel": header.get("fenchel"),
+        "format": header["version"],
+    }
+    content = _model_or_part(args.model)
+    facts = _table_model_facts(content) if _is_table_model(content) else _part_facts(content)
+    if args.json:
+        console.result(to_json({"command": "info", **base, **facts}))
+        return 0
+    facts = {**facts, "size": size(base["bytes"]), "saved_by": f"fenchel {base['fenchel']} (format {base['format']})"}
+    console.result(f"{args.model}\n{_listing(facts)}")
+    return 0
+
+
+def demo(args: argparse.Namespace, console: Console) -> int:
+    module = importlib.import_module("fenchel.experiments.demo")
+    return int(module.run(args.out, args.overwrite, args.json))
+
+
+def reproduce(args: argparse.Namespace, console: Console) -> int:
+    found = registry.entries("experiment")
+    if args.name is None or args.list:
+        if args.json is not None:
+            raise InvalidInput("--json needs the name of an experiment")
+        rows = [[entry.name, entry.summary] for entry in found]
+        console.result(columns(rows, header=False, left=2, indent=0) if rows else "There are no experiments yet.")
+        return 0
+    entry = registry.find("experiment", args.name)
+    target = None if args.json is None or str(args.json) == "-" else check_target(args.json, overwrite=args.overwrite)
+    data = _data_folder(args.data)
+    report = importlib.import_module("fenchel.experiments.report")
+    with console.progress:
+        result = entry.load()(data, args.quick, console.progress)
+    if args.json is None:
+        console.result(report.as_text(result))
+    elif target is None:
+        console.result(to_json(result))
+    else:
+        with writing(target, overwrite=args.overwrite) as stream:
+            stream.write(to_json(result) + "\n")
+        console.print(report.as_text(result))
+        console.print(f"Wrote {target}")
+    return 0
+
+
+def _data_folder(given: Path | None) -> Path | None:
+    named = os.environ.get("FENCHEL_DATA")
+    folder = given if given is not None else (Path(named) if named else None)
+    if folder is not None and not folder.is_dir():
+        origin = "--data" if given is not None else "the variable FENCHEL_DATA"
+        raise InvalidInput(f"there is no folder {str(folder)!r}, which {origin} names")
+    return folder
+
+
+# -- saved models ------------------------------------------------------------------------------------------------------
+
+
+def _model(path: Path) -> tuple[TableModel, Task]:
+    model = _model_or_part(path)
+    if not _is_table_model(model):
+        raise InvalidInput(
+            f"{str(path)!r} holds a {type(model).__name__}, not a model made by 'fenchel fit'; "
+            "use it from Python: fenchel.load(...)"
+        )
+    if model.task not in TASKS:
+        raise InvalidInput(f"{str(path)!r} is a model for the task {model.task!r}, which this fenchel does not know")
+    return model, TASKS[model.task]
+
+
+def _model_or_part(path: Path) -> Any:
+    from .._core.saving import load
+
+    return load(path)
+
+
+def _is_table_model(value: Any) -> bool:
+    from .model import TableModel
+
+    return isinstance(value, TableModel)
+
+
+def _table_model_facts(model: TableModel) -> dict[str, Any]:
+    facts: dict[str, Any] = {"task": model.task, "target": model.target}
+    facts["columns"] = [str(name) for name in model.encoder.feature_names_in_]
+    facts["features"] = len(model.encoder.get_feature_names_out())
+    if model.task in TASKS:
+        facts.update(TASKS[model.task].describe(model))
+    report = getattr(model, "report_", None) or {}
+    if "rows" in report:
+        facts["trained_on"] = f"{report['rows']} rows of {report['data']}"
+    if report.get("held_out"):
+        facts["held_out_accuracy"] = report["held_out"]["accuracy"]
+    return facts
+
+
+def _part_facts(value: Any) -> dict[str, Any]:
+    """What can be said of anything that fenchel saves."""
+    facts: dict[str, Any] = {"holds": type(value).__name__}
+    if hasattr(value, "get_params"):
+        facts.update({key: item for key, item in value.get_params(deep=False).items() if item is not None})
+    names = ("classes_", "n_features_in_", "n_iter_", "objective_", "dual_gap_", "converged_")
+    facts.update({name.rstrip("_"): getattr(value, name) for name in names if hasattr(value, name)})
+    return facts
+
+
+def _listing(facts: dict[str, Any]) -> str:
+    """Names and values in two columns, long values wrapped."""
+    wide = max(map(len, facts))
+    room = max(shutil.get_terminal_size((100, 24)).columns - wide - 5, 30)
+    rows = []
+    for name, value in facts.items():
+        for i, line in enumerate(textwrap.wrap(_shown(value), room, break_on_hyphens=False) or ["-"]):
+            rows.append([name.replace("_", " ") if i == 0 else "", line])
+    return columns(rows, header=False, left=2)
+
+
+def _shown(value: Any) -> str:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return number(value, 6)
+    if isinstance(value, list):
+        texts = [str(item) for item in value]
+        return ", ".join(texts) if len(texts) <= 20 else f"{', '.join(texts[:20])}, ... ({len(texts)} in all)"
+    return str(value)

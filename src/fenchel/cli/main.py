@@ -1,0 +1,320 @@
+"""The command ``fenchel``: arguments, exit codes and one-line errors.
+
+Exit codes: 0 done; 1 the job failed, with one line on standard error that says why; 2 wrong usage; 130 Ctrl-C; 141 the
+reader of a pipe went away.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from .. import __version__
+from .._core import registry
+from .._core.errors import FenchelError
+from .console import Console
+from .tasks import TASKS
+
+__all__ = ["main"]
+
+_DEFAULT_TASK = "classify"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command with these arguments (those of the process by default) and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    console = Console()
+    debug = bool(os.environ.get("FENCHEL_DEBUG", "").strip("0"))
+    try:
+        try:
+            args = _parser(_task_named_in(arguments)).parse_args(arguments)
+        except SystemExit as stop:  # argparse has said what there is to say
+            sys.stdout.flush()
+            return stop.code if isinstance(stop.code, int) else 2
+        debug = debug or args.debug
+        console = Console(quiet=getattr(args, "quiet", False))
+        with _warnings_as_lines(console, debug):
+            code = _run(args, console)
+            sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        console.error("interrupted; nothing was saved")
+        return 130
+    except BrokenPipeError:
+        # What is still buffered must not be flushed into the closed pipe when Python ends.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        console.error(_one_line(error))
+        return 1
+
+
+def _run(args: argparse.Namespace, console: Console) -> int:
+    from . import commands
+
+    command: Callable[[argparse.Namespace, Console], int] = getattr(commands, args.command)
+    return command(args, console)
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    if isinstance(error, FenchelError | OSError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "there is not enough memory"
+    return f"{type(error).__name__}: {error} (this should not happen; --debug shows where it did)"
+
+
+@contextmanager
+def _warnings_as_lines(console: Console, debug: bool) -> Iterator[None]:
+    """Warnings meant for users as one line each, once; the others only under --debug."""
+    shown: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        text = str(message)
+        if (issubclass(category, UserWarning) or debug) and text not in shown:
+            shown.add(text)
+            console.warn(text)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = show
+        yield
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, and where to read more, rather than all that could be right."""
+
+    def __init__(self, **options: Any) -> None:
+        options.update(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
+        super().__init__(**options)
+
+    def error(self, message: str) -> NoReturn:
+        command = self.prog.split(" ")[0]
+        self.exit(2, f"{command}: error: {message}\ntry: {self.prog} --help\n")
+
+
+def _task_named_in(argv: list[str]) -> str:
+    """The task whose options ``fit`` is to have; a wrong name is left for the parser to refuse."""
+    name = _DEFAULT_TASK
+    for i, argument in enumerate(argv):
+        if argument == "--task" and i + 1 < len(argv):
+            name = argv[i + 1]
+        elif argument.startswith("--task="):
+            name = argument.partition("=")[2]
+    return name if name in TASKS else _DEFAULT_TASK
+
+
+def _parser(task: str) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="fenchel",
+        description="Structured prediction that trains for the mistake cost you care about, and decodes for it too.",
+        epilog="examples:\n"
+        "  fenchel fit flowers.csv --target species --out flowers.fenchel\n"
+        "  fenchel predict flowers.fenchel new.csv --out answers.csv\n"
+        "  fenchel evaluate flowers.fenchel checked.csv\n"
+        "  fenchel demo\n\n"
+        "exit codes: 0 done, 1 failed (one line says why), 2 wrong usage, 130 interrupted\n"
+        "variables:  FENCHEL_NUM_THREADS, FENCHEL_DATA (for reproduce), FENCHEL_DEBUG=1 (as --debug)",
+    )
+    parser.add_argument("--version", action="version", version=f"fenchel {__version__}")
+    parser.add_argument("--debug", action="store_true", help="show where in the code an error came from")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")
+    _add_fit(commands, task)
+    _add_predict(commands)
+    _add_evaluate(commands)
+    _add_info(commands)
+    _add_demo(commands)
+    _add_reproduce(commands)
+    return parser
+
+
+def _command(commands: Any, name: str, summary: str, *examples: str, about: str = "") -> argparse.ArgumentParser:
+    epilog = "examples:\n" + "\n".join(f"  fenchel {name} {example}" for example in examples)
+    description = summary[0].upper() + summary[1:] + "." + (f"\n\n{about}" if about else "")
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=description, epilog=epilog)
+    # Without a default of its own it leaves alone what `fenchel --debug fit` has set.
+    parser.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    return parser
+
+
+def _add_fit(commands: Any, task: str) -> None:
+    parser = _command(
+        commands,
+        "fit",
+        "train a model on a table and save it",
+        "flowers.csv --target species --out flowers.fenchel",
+        "wine.parquet --target quality --cost absolute --drop id --out wine.fenchel",
+        "flowers.csv --target species --alpha 0.01 --test-share 0 --out flowers.fenchel --json",
+        about="A share of the rows is held out to score a model trained on the others, with alpha chosen among\n"
+        "these by cross-validation. The model that is saved is then trained on all rows.",
+    )
+    parser.add_argument("data", type=Path, metavar="DATA", help="a table: .csv, .tsv (also .gz) or .parquet")
+    parser.add_argument("--target", required=True, metavar="COLUMN", help="the column to predict")
+    parser.add_argument("--out", required=True, type=Path, metavar="MODEL", help="the file to save the model to")
+    told = "; ".join(f"{t.name}: {t.summary}" for t in TASKS.values())
+    parser.add_argument(
+        "--task",
+        choices=tuple(TASKS),
+        default=_DEFAULT_TASK,
+        help=f"what is predicted (default: {_DEFAULT_TASK}). {told}",
+    )
+    parser.add_argument(
+        "--drop", nargs="+", action="extend", default=[], metavar="COL", help="columns not to learn from"
+    )
+    parser.add_argument("--weight", metavar="COL", help="a column with the weight of each row")
+    parser.add_argument("--overwrite", action="store_true", help="replace MODEL if it exists")
+    training = parser.add_argument_group("training")
+    training.add_argument(
+        "--alpha",
+        type=_alpha,
+        default=None,
+        help="strength of the penalty on weights, or cv to choose it (default: cv)",
+    )
+    training.add_argument(
+        "--test-share", type=_share, default=0.2, metavar="S", help="share of rows to hold out (default: 0.2; 0: none)"
+    )
+    training.add_argument("--seed", type=_count(0), default=0, help="of the choice of rows (default: 0)")
+    training.add_argument(
+        "--tol", type=_positive, default=1e-4, help="relative duality gap to stop at (default: 0.0001)"
+    )
+    training.add_argument(
+        "--max-iter", type=_count(1), default=1000, metavar="N", help="most iterations (default: 1000)"
+    )
+    training.add_argument(
+        "--max-categories",
+        type=_count(1),
+        default=50,
+        metavar="N",
+        help="most different values of a text column (default: 50)",
+    )
+    TASKS[task].add_arguments(parser.add_argument_group(f"options of --task {task}"))
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", action="store_true", help="print one JSON object in place of the summary")
+    output.add_argument("--quiet", action="store_true", help="print errors and warnings only")
+
+
+def _add_predict(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "predict",
+        "predict the rows of a table",
+        "flowers.fenchel new.csv",
+        "flowers.fenchel new.parquet --proba --out answers.csv",
+        about="Writes CSV with a line for each row of DATA, in their order, under the header 'prediction'.",
+    )
+    _add_model(parser)
+    parser.add_argument(
+        "data", type=Path, metavar="DATA", help="a table with the columns of training; others are ignored"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("-"), metavar="FILE", help="a file, or - to print (default: -)"
+    )
+    parser.add_argument("--proba", action="store_true", help="also a column p(class) for each class")
+    parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
+    parser.add_argument("--quiet", action="store_true", help="print errors and warnings only")
+
+
+def _add_evaluate(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "evaluate",
+        "score a model on a table that has the truth",
+        "flowers.fenchel checked.csv",
+        "flowers.fenchel checked.csv --json",
+    )
+    _add_model(parser)
+    parser.add_argument("data", type=Path, metavar="DATA", help="a table with the columns of training and the target")
+    parser.add_argument("--weight", metavar="COL", help="a column with the weight of each row")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, with the confusion matrix")
+
+
+def _add_info(commands: Any) -> None:
+    parser = _command(commands, "info", "say what a saved model is", "flowers.fenchel", "flowers.fenchel --json")
+    _add_model(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_demo(commands: Any) -> None:
+    parser = _command(commands, "demo", "compare projection losses on built-in data", "", "--out somewhere --overwrite")
+    parser.add_argument(
+        "--out", type=Path, default=Path("fenchel-demo"), metavar="DIR", help="where results go (default: fenchel-demo)"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_reproduce(commands: Any) -> None:
+    names = [entry.name for entry in registry.entries("experiment")]
+    parser = _command(
+        commands,
+        "reproduce",
+        "run an experiment, ours beside published numbers",
+        "--list",
+        *([f"{names[0]} --quick", f"{names[0]} --data DIR --json results.json"] if names else []),
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the experiment; without it they are listed")
+    parser.add_argument("--list", action="store_true", help="list the experiments")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="the folder of data sets (default: $FENCHEL_DATA)")
+    parser.add_argument("--quick", action="store_true", help="fewer repeats, to see that it runs")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result to a file, or - to print it")
+    parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", type=Path, metavar="MODEL", help="a file saved by 'fenchel fit'")
+
+
+def _real(text: str, fits: Callable[[float], bool], expected: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and fits(value)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not {expected}")
+    return value
+
+
+def _alpha(text: str) -> float | None:
+    return None if text == "cv" else _real(text, lambda x: x > 0, "a number above 0 or cv")
+
+
+def _positive(text: str) -> float:
+    return _real(text, lambda x: x > 0, "a number above 0")
+
+
+def _share(text: str) -> float:
+    return _real(text, lambda x: 0 <= x < 1, "a number from 0 to below 1")
+
+
+def _count(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} on")
+        return value
+
+    return read
+
+
+if __name__ == "__main__":
+    sys.exit(main())

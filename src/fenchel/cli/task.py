@@ -1,0 +1,62 @@
+"""The contract of a task of the command line."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ..data.tables import Table
+    from .model import TableModel
+    from .progress import Progress
+
+__all__ = ["Task"]
+
+
+class Task(ABC):
+    """What the commands ask of a task. Reports are dicts that become JSON as they are."""
+
+    name: str
+    summary: str
+
+    @abstractmethod
+    def add_arguments(self, group: argparse._ArgumentGroup) -> None:
+        """Add the options of ``fenchel fit`` that only this task has."""
+
+    @abstractmethod
+    def fit(self, table: Table, args: argparse.Namespace, progress: Progress) -> tuple[TableModel, dict[str, Any]]:
+        """Choose alpha, score on held-out rows, train on all rows: the model and a report.
+
+        Besides what the task adds, ``args`` has target, drop, weight, alpha (None: cross-validate), test_share, seed,
+        tol, max_iter and max_categories.
+        """
+
+    @abstractmethod
+    def show_fit(self, report: dict[str, Any]) -> str:
+        """The report of :meth:`fit` for people."""
+
+    def text_columns(self, model: TableModel) -> list[str]:
+        """The columns that must be read as they are written, digits or not."""
+        encoder = model.encoder
+        return [
+            str(name) for name, numeric in zip(encoder.feature_names_in_, encoder.numeric_, strict=True) if not numeric
+        ]
+
+    @abstractmethod
+    def predictions(self, model: TableModel, table: Table, *, proba: bool) -> Iterator[list[str]]:
+        """The predictions as rows of texts, a header first. What can fail does so before the first row."""
+
+    @abstractmethod
+    def evaluate(self, model: TableModel, table: Table, *, weight: str | None) -> dict[str, Any]:
+        """Score the model on a table that has the truth."""
+
+    @abstractmethod
+    def show_evaluation(self, report: dict[str, Any]) -> str:
+        """The report of :meth:`evaluate` for people."""
+
+    @abstractmethod
+    def describe(self, model: TableModel) -> dict[str, Any]:
+        """What ``fenchel info`` adds for this task: how the model is made, in the order of printing."""

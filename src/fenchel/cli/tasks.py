@@ -1,0 +1,15 @@
+"""The tasks of ``fenchel fit --task``. A new one is a file with a :class:`Task` and a line here.
+
+The parser imports all of them, so files of tasks import nothing heavy at their top.
+"""
+
+from __future__ import annotations
+
+from .classify import Classify
+from .task import Task
+
+__all__ = ["TASKS", "Task"]
+
+TASKS: dict[str, Task] = {
+    Classify.name: Classify(),
+}

@@ -1,0 +1,189 @@
+"""Inner loops of the budget polytope: threshold projections and marginals over counts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._core.compile import inline_kernel, kernel
+from .._core.types import Array
+from .special import fast_exp
+
+__all__ = ["kl_project", "marginals", "project"]
+
+
+@inline_kernel
+def _clipped_sum(row, tau):  # type: ignore[no-untyped-def]
+    """Σ clip(row − tau, 0, 1) and how many entries are strictly inside."""
+    total = 0.0
+    inside = 0.0
+    for j in range(row.shape[0]):
+        d = row[j] - tau
+        total += min(max(d, 0.0), 1.0)
+        inside += 1.0 if (d > 0.0) & (d < 1.0) else 0.0
+    return total, inside
+
+
+@kernel
+def project(start: int, stop: int, theta: Array, low: float, high: float, out: Array) -> None:
+    """out[i] = the Euclidean projection of theta[i] onto {0 <= mu <= 1, low <= sum mu <= high}.
+
+    The answer is clip(theta - tau, 0, 1) with tau = 0, or where that breaks a bound m the tau with sum m: Newton's
+    method on a piecewise linear, non-increasing function, kept inside a bracket by bisection; the last step is
+    exact once both ends of the bracket lie on one linear piece.
+    """
+    k = theta.shape[1]
+    for i in range(start, stop):
+        row = theta[i]
+        total, inside = _clipped_sum(row, 0.0)
+        tau = 0.0
+        if total > high or total < low:
+            target = high if total > high else low
+            top = -np.inf
+            bottom = np.inf
+            for j in range(k):
+                top = max(top, row[j])
+                if row[j] > -np.inf:
+                    bottom = min(bottom, row[j])
+            left = 0.0 if total > high else bottom - 1.0  # the sum here is >= target
+            right = top if total > high else 0.0  # and here <= target
+            tau = right if total < low else left
+            s, c = total, inside
+            for _ in range(200):
+                if s == target:
+                    break
+                if s > target:
+                    left = tau
+                else:
+                    right = tau
+                step = tau + (s - target) / c if c > 0.0 else np.inf
+                if not ((step > left) & (step < right)):
+                    step = 0.5 * (left + right)
+                    if (step <= left) | (step >= right):
+                        break
+                if step == tau:
+                    break
+                tau = step
+                s, c = _clipped_sum(row, tau)
+            # exact on the piece that was found
+            fixed = 0.0
+            free = 0.0
+            count = 0.0
+            for j in range(k):
+                d = row[j] - tau
+                if d >= 1.0:
+                    fixed += 1.0
+                elif d > 0.0:
+                    free += row[j] - tau
+                    count += 1.0
+            if count > 0.0:
+                tau += (free + fixed - target) / count
+        for j in range(k):
+            out[i, j] = min(max(row[j] - tau, 0.0), 1.0)
+
+
+@kernel
+def kl_project(start: int, stop: int, theta: Array, descending: Array, low: float, high: float, out: Array) -> None:
+    """out[i] = argmax <theta, mu> - <mu, log mu> over the budget polytope: min(1, exp(theta - 1 - tau)).
+
+    With the scores in decreasing order the entries at one come first: the first count r of them for which the rest,
+    scaled to the sum m - r, stays below one.
+    """
+    k = theta.shape[1]
+    tail = np.empty(k + 1)
+    for i in range(start, stop):
+        row = descending[i]
+        total = 0.0
+        for j in range(k):
+            d = row[j] - 1.0
+            total += 1.0 if d >= 0.0 else (fast_exp(d) if d > -708.0 else 0.0)
+        shift = 1.0  # mu = min(1, exp(theta - shift))
+        ones = -1
+        if total > high or total < low:
+            target = high if total > high else low
+            if target == 0.0:
+                for j in range(k):
+                    out[i, j] = 0.0
+                continue
+            # log sum exp of the scores from j on, from the smallest up
+            tail[k] = -np.inf
+            for j in range(k - 1, -1, -1):
+                a = row[j]
+                b = tail[j + 1]
+                if b == -np.inf:
+                    tail[j] = a
+                else:
+                    m = max(a, b)
+                    tail[j] = m + np.log(fast_exp(max(a - m, -708.0)) + fast_exp(max(b - m, -708.0)))
+            for r in range(k):
+                rest = target - r
+                if rest <= 0.0:
+                    ones = r
+                    shift = np.inf
+                    break
+                shift = tail[r] - np.log(rest)
+                if row[r] <= shift:
+                    ones = r
+                    break
+            if ones < 0:
+                ones = k
+        # entries at one by rank, the others by their score; ties with the last one at one have the same score
+        edge = np.inf
+        if ones > 0:
+            edge = row[ones - 1]
+        for j in range(k):
+            x = theta[i, j]
+            if ones >= 0 and ones > 0 and x >= edge:
+                out[i, j] = 1.0
+            else:
+                d = x - shift
+                out[i, j] = 1.0 if d >= 0.0 else (fast_exp(d) if d > -708.0 else 0.0)
+
+
+@kernel
+def marginals(start: int, stop: int, theta: Array, low: int, high: int, log_sum: Array, out: Array) -> None:
+    """Gibbs marginals of subsets with low to high labels, by a forward and a backward pass over counts, O(k high).
+
+    Both passes run in the log domain, relative to nothing: scores of any size and -inf are exact.
+    """
+    k = theta.shape[1]
+    forward = np.empty((k + 1, high + 1))
+    backward = np.empty(high + 1)
+    previous = np.empty(high + 1)
+    for i in range(start, stop):
+        for c in range(high + 1):
+            forward[0, c] = -np.inf
+        forward[0, 0] = 0.0
+        for j in range(k):
+            x = theta[i, j]
+            for c in range(high + 1):
+                without = forward[j, c]
+                chosen = forward[j, c - 1] + x if c > 0 else -np.inf
+                m = max(without, chosen)
+                if m == -np.inf:
+                    forward[j + 1, c] = m
+                else:
+                    forward[j + 1, c] = m + np.log(np.exp(without - m) + np.exp(chosen - m))
+        m = -np.inf
+        for c in range(low, high + 1):
+            m = max(m, forward[k, c])
+        total = 0.0
+        for c in range(low, high + 1):
+            total += np.exp(forward[k, c] - m)
+        z = m + np.log(total)
+        log_sum[i] = z
+        # backward[c]: log-sum of the choices among the labels from j on that complete a count of c
+        for c in range(high + 1):
+            backward[c] = 0.0 if c >= low else -np.inf
+        for j in range(k - 1, -1, -1):
+            x = theta[i, j]
+            p = 0.0
+            for c in range(high):
+                p += np.exp(forward[j, c] + x + backward[c + 1] - z)
+            out[i, j] = min(p, 1.0)
+            for c in range(high + 1):
+                previous[c] = backward[c]
+            for c in range(high + 1):
+                without = previous[c]
+                chosen = previous[c + 1] + x if c < high else -np.inf
+                m = max(without, chosen)
+                backward[c] = m if m == -np.inf else m + np.log(np.exp(without - m) + np.exp(chosen - m))

@@ -1,0 +1,21 @@
+"""Generic minimisers over convex sets that are known through an oracle.
+
+A maximiser is enough for Euclidean projections (:func:`project_from_argmax`) and for any smooth convex function
+(:func:`minimize_over_hull`); a projection is enough for :func:`spectral_projected_gradient` and
+:func:`projected_quasi_newton`. All measure their error and return it.
+"""
+
+from .active_set import ActiveSetResult, Support, project_from_argmax
+from .frank_wolfe import HullResult, minimize_over_hull
+from .quasi_newton import ProjectedResult, projected_quasi_newton, spectral_projected_gradient
+
+__all__ = [
+    "ActiveSetResult",
+    "HullResult",
+    "ProjectedResult",
+    "Support",
+    "minimize_over_hull",
+    "project_from_argmax",
+    "projected_quasi_newton",
+    "spectral_projected_gradient",
+]

@@ -1,0 +1,101 @@
+"""What a maximiser alone gives: projections, decompositions, samples.
+
+These are the defaults behind the underscored oracles of :class:`~fenchel.structures.Structure`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._core.types import Array, IntArray
+from ..optim.active_set import project_from_argmax
+from ..optim.frank_wolfe import HullResult, minimize_over_hull
+from .base import Accuracy, Solved, Structure
+
+__all__ = ["decompose_by_argmax", "kl_project_by_argmax", "project_by_argmax"]
+
+# Below this μ log μ is continued by a parabola: its slope stays finite, the minimum moves by less than D times this.
+_FLOOR = 1e-11
+
+
+def project_by_argmax(structure: Structure, rows: Array, accuracy: Accuracy) -> Solved:
+    """Euclidean projections by the active-set method, to a duality gap of 1e-9 unless told otherwise."""
+    shape = structure.shape
+
+    def argmax(scores: Array, indices: IntArray) -> Array:
+        vertices = structure._argmax_at(scores.reshape(len(scores), *shape), indices)
+        return np.asarray(vertices).reshape(len(scores), structure.dim)
+
+    result = project_from_argmax(
+        rows.reshape(len(rows), structure.dim).astype(np.float64),
+        argmax,
+        tol=accuracy.tol or (1e-9 if rows.dtype == np.float64 else 1e-6),
+        max_iter=accuracy.max_iter or 10_000,
+    )
+    return Solved(
+        points=result.points.reshape(rows.shape),
+        error=result.gap,
+        n_iter=result.n_iter,
+        converged=result.converged,
+        support=result.support,
+    )
+
+
+def decompose_by_argmax(structure: Structure, rows: Array) -> tuple[Array, Array]:
+    """The vertices that the active-set method ends with when it projects a point of the hull on the hull."""
+    solved = project_by_argmax(structure, rows, Accuracy(tol=1e-15, max_iter=10_000))
+    weights, vertices = solved.support.unfold()
+    return weights, vertices.reshape(*weights.shape, *structure.shape)
+
+
+def kl_project_by_argmax(structure: Structure, rows: Array, accuracy: Accuracy) -> Solved:
+    """Kullback-Leibler projections by pairwise Frank-Wolfe, to a duality gap of 1e-8 unless told otherwise.
+
+    The start is a mean of vertices that together cover every entry that can be positive, where the slope of μ log μ is
+    finite. Vertices must have no negative entry. Entries below 1e-11 are not resolved.
+    """
+    tol = accuracy.tol or (1e-8 if rows.dtype == np.float64 else 1e-5)
+    points = np.zeros(rows.shape)
+    gaps, counts, good = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.int64), np.ones(len(rows), dtype=bool)
+    for i in range(len(rows)):
+        theta = rows[i].astype(np.float64).ravel()
+
+        def argmax(scores: Array, i: int = i) -> Array:
+            row = np.asarray(scores).reshape(1, *structure.shape)
+            return np.asarray(structure._argmax_at(row, np.array([i])), dtype=np.float64).reshape(-1)
+
+        start = _covering_start(theta, argmax)
+        finite = np.where(np.isfinite(theta), theta, 0)
+
+        def objective(x: Array, finite: Array = finite) -> tuple[float, Array]:
+            kept = np.maximum(x, _FLOOR)
+            below = np.minimum(x - _FLOOR, 0)
+            logs = np.log(kept)
+            value = kept @ logs + below @ (logs + 1) + below @ below / (2 * _FLOOR) - finite @ x
+            return float(value), logs + 1 + below / _FLOOR - finite
+
+        def allowed_argmax(scores: Array, theta: Array = theta, argmax: object = argmax) -> Array:
+            return argmax(np.where(np.isfinite(theta), scores, -np.inf))
+
+        result = minimize_over_hull(objective, allowed_argmax, start, tol=tol, max_iter=accuracy.max_iter or 20_000)
+        points[i] = result.point.reshape(structure.shape)
+        gaps[i], counts[i], good[i] = result.gap, result.n_oracle, result.converged
+    return Solved(points=points, error=gaps, n_iter=counts, converged=good)
+
+
+def _covering_start(theta: Array, argmax: object) -> HullResult:
+    """The mean of vertices found by asking for one entry after the other until all that can be are positive."""
+    forbidden = theta == -np.inf
+    atoms = [argmax(theta)]  # type: ignore[operator]
+    covered = atoms[0] > 0
+    for j in range(len(theta)):
+        if not covered[j] and not forbidden[j]:
+            wish = np.where(forbidden, -np.inf, 0.0)
+            wish[j] = 1.0
+            vertex = argmax(wish)  # type: ignore[operator]
+            if vertex[j] > 0:
+                atoms.append(vertex)
+                covered |= vertex > 0
+    vertices = np.unique(np.array(atoms), axis=0)
+    weights = np.full(len(vertices), 1 / len(vertices))
+    return HullResult(weights @ vertices, np.nan, np.inf, 0, 0, 0, False, vertices, weights)

@@ -1,0 +1,74 @@
+"""Every code block of the README and the docs runs, and prints what it says it prints."""
+
+import contextlib
+import io
+import re
+import shlex
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page, language):
+    return [code for kind, code in BLOCK.findall(page.read_text()) if kind == language]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
+def test_python_blocks(page, monkeypatch):
+    module = types.ModuleType("docs_page")  # a real module, so that what the page defines can be pickled
+    monkeypatch.setitem(sys.modules, "docs_page", module)
+    names = vars(module)
+    for code in blocks(page, "python"):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, str(page), "exec"), names)
+        expected = re.findall(r"# -> (.*)$", code, re.MULTILINE)
+        lines = printed.getvalue().splitlines()
+        if expected:
+            assert [line.strip() for line in lines] == [line.strip() for line in expected]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "console")], ids=lambda p: p.name)
+def test_console_blocks(page, tmp_path, monkeypatch, capsys):
+    from sklearn.datasets import load_iris
+
+    from fenchel.cli.main import main
+
+    iris = load_iris()
+    rows = ["sepal length,sepal width,petal length,petal width,species"]
+    rows += [",".join(map(str, x)) + f",{iris.target_names[y]}" for x, y in zip(iris.data, iris.target, strict=True)]
+    (tmp_path / "iris.csv").write_text("\n".join(rows) + "\n")
+    monkeypatch.chdir(tmp_path)
+    for code in blocks(page, "console"):
+        for line in code.splitlines():
+            if line.startswith("$ fenchel "):
+                assert main(shlex.split(line.removeprefix("$ fenchel "))) == 0, capsys.readouterr().err
+
+
+def test_the_site_lists_every_page():
+    nav = (ROOT / "mkdocs.yml").read_text()
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.name in nav, f"{page.name} is not in mkdocs.yml"
+
+
+def test_the_reference_lists_every_registered_class():
+    from fenchel._core import registry
+
+    text = (ROOT / "docs" / "reference.md").read_text()
+    for entry in registry.entries():
+        if entry.kind in ("structure", "loss", "cost", "decoder", "scorer", "solver", "estimator"):
+            module, _, name = entry.target.partition(":")
+            if not module.startswith("fenchel.cli"):
+                assert f"{module}.{name}" in text or f"::: {module}\n" in text, f"{name} is missing from reference.md"
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
