@@ -5,6 +5,9 @@ These are the defaults behind the underscored oracles of :class:`~fenchel.struct
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 
 from .._core.types import Array, IntArray
@@ -16,6 +19,8 @@ __all__ = ["decompose_by_argmax", "kl_project_by_argmax", "project_by_argmax"]
 
 # Below this μ log μ is continued by a parabola: its slope stays finite, the minimum moves by less than D times this.
 _FLOOR = 1e-11
+
+_Argmax: TypeAlias = Callable[[Array], Array]
 
 
 def project_by_argmax(structure: Structure, rows: Array, accuracy: Accuracy) -> Solved:
@@ -74,7 +79,7 @@ def kl_project_by_argmax(structure: Structure, rows: Array, accuracy: Accuracy) 
             value = kept @ logs + below @ (logs + 1) + below @ below / (2 * _FLOOR) - finite @ x
             return float(value), logs + 1 + below / _FLOOR - finite
 
-        def allowed_argmax(scores: Array, theta: Array = theta, argmax: object = argmax) -> Array:
+        def allowed_argmax(scores: Array, theta: Array = theta, argmax: _Argmax = argmax) -> Array:
             return argmax(np.where(np.isfinite(theta), scores, -np.inf))
 
         result = minimize_over_hull(objective, allowed_argmax, start, tol=tol, max_iter=accuracy.max_iter or 20_000)
@@ -83,16 +88,16 @@ def kl_project_by_argmax(structure: Structure, rows: Array, accuracy: Accuracy) 
     return Solved(points=points, error=gaps, n_iter=counts, converged=good)
 
 
-def _covering_start(theta: Array, argmax: object) -> HullResult:
+def _covering_start(theta: Array, argmax: _Argmax) -> HullResult:
     """The mean of vertices found by asking for one entry after the other until all that can be are positive."""
     forbidden = theta == -np.inf
-    atoms = [argmax(theta)]  # type: ignore[operator]
+    atoms = [argmax(theta)]
     covered = atoms[0] > 0
     for j in range(len(theta)):
         if not covered[j] and not forbidden[j]:
             wish = np.where(forbidden, -np.inf, 0.0)
             wish[j] = 1.0
-            vertex = argmax(wish)  # type: ignore[operator]
+            vertex = argmax(wish)
             if vertex[j] > 0:
                 atoms.append(vertex)
                 covered |= vertex > 0
