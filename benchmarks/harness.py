@@ -244,8 +244,11 @@ def _ready(contender: Contender, case: Case, data: list[Any], references: list[A
     return entry
 
 
-def _plan(variant: _Variant, share: float, rounds: int) -> None:
-    """How often to call: to fill its share of the time, spread evenly over the rounds."""
+def _plan(variant: _Variant, share: float, rounds: int, best: float) -> float:
+    """How often to call: to fill its share of the time, spread evenly over the rounds. Returns the time of a call.
+
+    ``best`` is that of the same contender at another thread count: one several times slower is not called again.
+    """
     assert variant.entry.function is not None
     last = math.inf
     for _ in range(4):
@@ -256,6 +259,9 @@ def _plan(variant: _Variant, share: float, rounds: int) -> None:
         del result
         if last > 1.0:
             break
+    if last > max(4 * best, 0.1):
+        variant.rounds[-1] = [last]
+        return last
     variant.warm = last < 0.1
     wanted = share / last
     if wanted >= rounds:
@@ -265,6 +271,7 @@ def _plan(variant: _Variant, share: float, rounds: int) -> None:
     else:
         turns = max(3, math.ceil(wanted))
         variant.plan = {round(i) for i in np.linspace(0, rounds - 1, min(turns, rounds))}
+    return last
 
 
 def _burst(variant: _Variant) -> list[float]:
@@ -293,9 +300,12 @@ def _time_all(variants: list[_Variant], case: Case, settings: Settings, threads:
     seconds = case.seconds / 4 if settings.quick else case.seconds
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        fastest: dict[int, float] = {}
         for variant in variants:
             threads.use(variant.threads)
-            _plan(variant, seconds / len(variants), settings.rounds)
+            best = fastest.get(id(variant.entry), math.inf)
+            last = _plan(variant, seconds / len(variants), settings.rounds, best)
+            fastest[id(variant.entry)] = min(best, last)
         load = _Load()
         gc.collect()
         gc.freeze()  # or collecting would go through all that torch and jax have loaded, each time
@@ -451,9 +461,11 @@ def _judge(
     entry, rival = min(accurate or counted, key=lambda pair: float(np.median(pair[1].times)))
     outcome.best_peer = entry.contender.name
     outcome.ratio = float(np.median(rival.times)) / float(np.median(mine.times))
-    shared = sorted(set(mine.rounds) & set(rival.rounds))
+    shared = sorted(mine.rounds.keys() & rival.rounds.keys())
     by_round = [float(np.median(rival.rounds[r]) / np.median(mine.rounds[r])) for r in shared]
     outcome.ratio_quartiles = (float(np.quantile(by_round, 0.25)), float(np.quantile(by_round, 0.75)))
+    if outcome.others_cores > 0.25:
+        outcome.notes.append(f"provisional: other processes used {outcome.others_cores:.1f} cores")
     absent = [e.contender.name for e, v in peers if v is None and e.contender.in_target]
     if not ours.accurate:
         outcome.verdict = "ours misses the accuracy"

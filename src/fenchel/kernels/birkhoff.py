@@ -1,142 +1,34 @@
-"""Inner loops of the Birkhoff polytope, the doubly stochastic matrices: Euclidean projection."""
+"""Inner loops of the Birkhoff polytope, the doubly stochastic matrices: projection, decomposition, sampling."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .._core.compile import exact_inline_kernel, inline_kernel, kernel
+from .._core.compile import inline_kernel, kernel
 from .._core.types import Array
 from .assignment import center_duals, solve_one
+from .sinkhorn import (
+    add_gram,
+    factor_laplacian,
+    newton_direction,
+    scale_rows,
+    solve_laplacian,
+    subtract_duals,
+    write_scaled,
+)
 
-__all__ = ["project"]
+__all__ = ["decompose", "most_terms", "project", "round_to_doubly_stochastic", "sample"]
 
 # How often a line search may look, and how often duals may be absorbed into the scores.
 _MOST_LOOKS = 40
 _MOST_SHIFTS = 3
-
-
-@exact_inline_kernel
-def subtract_duals(theta, row_dual, column_dual, out):  # type: ignore[no-untyped-def]
-    """out = theta - row_dual - column_dual with one rounding: where large numbers cancel, nothing is lost (two-sum)."""
-    n = theta.shape[0]
-    for i in range(n):
-        u = row_dual[i]
-        for j in range(n):
-            a = theta[i, j]
-            s = a - u
-            t = s - a
-            first = (a - (s - t)) - (u + t)
-            v = column_dual[j]
-            r = s - v
-            t = r - s
-            second = (s - (r - t)) - (v + t)
-            out[i, j] = r + (first + second) if a > -np.inf else a
-
-
-@inline_kernel
-def dot(a, b, m):  # type: ignore[no-untyped-def]
-    """The inner product of the first m entries."""
-    total = 0.0
-    for i in range(m):
-        total += a[i] * b[i]
-    return total
-
-
-@inline_kernel
-def _four_dots(a, b, c, d, e, m):  # type: ignore[no-untyped-def]
-    s, t, u, v = 0.0, 0.0, 0.0, 0.0
-    for i in range(m):
-        x = a[i]
-        s += x * b[i]
-        t += x * c[i]
-        u += x * d[i]
-        v += x * e[i]
-    return s, t, u, v
-
-
-@inline_kernel
-def add_gram(graph, rows, m):  # type: ignore[no-untyped-def]
-    """graph[j, k] += <rows[j], rows[k]> over the first m entries, below the diagonal; O(m n^2 / 2)."""
-    for j in range(1, graph.shape[0]):
-        row, line = rows[j], graph[j]
-        last = j // 4 * 4
-        for k in range(0, last, 4):
-            s, t, u, v = _four_dots(row, rows[k], rows[k + 1], rows[k + 2], rows[k + 3], m)
-            line[k] += s
-            line[k + 1] += t
-            line[k + 2] += u
-            line[k + 3] += v
-        for k in range(last, j):
-            line[k] += dot(row, rows[k], m)
-
-
-@inline_kernel
-def factor_laplacian(graph, ground, pivot):  # type: ignore[no-untyped-def]
-    """Cholesky factor of diag(ground + degrees) - graph, in place below the diagonal of graph; O(n^3 / 6).
-
-    Weights are only ever added (Grassmann, Taksar and Heyman 1985), so all digits are right whatever their range. The
-    last node of a component without ground gets the pivot zero.
-    """
-    n = graph.shape[0]
-    for k in range(0, n, 4):
-        width = min(4, n - k)
-        if width == 4:
-            b, c, d, e = graph[k], graph[k + 1], graph[k + 2], graph[k + 3]
-            for i in range(k + 1, n):
-                line = graph[i]
-                s, t, u, v = _four_dots(line, b, c, d, e, k)
-                line[k] += s
-                if i > k + 1:
-                    line[k + 1] += t
-                if i > k + 2:
-                    line[k + 2] += u
-                if i > k + 3:
-                    line[k + 3] += v
-        else:
-            for q in range(k, k + width):
-                for i in range(q + 1, n):
-                    graph[i, q] += dot(graph[i], graph[q], k)
-        for q in range(k, k + width):
-            base = graph[q]
-            held = ground[q] + dot(base, ground, q)
-            total = held
-            for i in range(q + 1, n):
-                w = graph[i, q]
-                for r in range(k, q):
-                    w += graph[i, r] * base[r]
-                graph[i, q] = w
-                total += w
-            pivot[q] = np.sqrt(total)
-            inverse = 1.0 / pivot[q] if total > 0.0 else 0.0
-            ground[q] = held * inverse
-            for i in range(q + 1, n):
-                graph[i, q] *= inverse
-
-
-@inline_kernel
-def solve_laplacian(graph, pivot, x):  # type: ignore[no-untyped-def]
-    """Solve in place after :func:`factor_laplacian`; returns what no solution can meet, the imbalance of components.
-
-    In a component without ground the last node gets zero.
-    """
-    n = graph.shape[0]
-    imbalance = 0.0
-    for k in range(n):
-        total = x[k] + dot(graph[k], x, k)
-        if pivot[k] > 0.0:
-            x[k] = total / pivot[k]
-        else:
-            imbalance += abs(total)
-            x[k] = 0.0
-    for k in range(n - 1, -1, -1):
-        if pivot[k] > 0.0:
-            x[k] /= pivot[k]
-            w, line = x[k], graph[k]
-            for i in range(k):
-                x[i] += w * line[i]
-        else:
-            x[k] = 0.0
-    return imbalance
+# Sums are right at this distance from one, and good enough for a decomposition or a draw at that; Newton steps of a
+# rounding; entries taken for zero; mass taken for none.
+_ROUNDING = 1e-15
+_CLOSE = 1e-13
+_MOST_ROUNDS = 12
+_NOTHING = 1e-14
+_LEFT_OVER = 1e-12
 
 
 @inline_kernel
@@ -392,3 +284,358 @@ def project(
         n_iter[b] = steps
         error[b] = bound
         status[b] = 0 if bound <= tol else 2
+
+
+@inline_kernel
+def _fill(point, row_left, column_left):  # type: ignore[no-untyped-def]
+    """Shrink what is too large, then spread what is missing: Altschuler, Weed and Rigollet 2017, Algorithm 2."""
+    n = point.shape[0]
+    missing = 0.0
+    for i in range(n):
+        total = 0.0
+        for j in range(n):
+            total += point[i, j]
+        shrink = 1.0 / total if total > 1.0 else 1.0
+        for j in range(n):
+            point[i, j] *= shrink
+    for j in range(n):
+        column_left[j] = 0.0
+    for i in range(n):
+        for j in range(n):
+            column_left[j] += point[i, j]
+    for j in range(n):
+        shrink = 1.0 / column_left[j] if column_left[j] > 1.0 else 1.0
+        column_left[j] = max(1.0 - column_left[j], 0.0)
+        if shrink < 1.0:
+            for i in range(n):
+                point[i, j] *= shrink
+    for i in range(n):
+        total = 0.0
+        for j in range(n):
+            total += point[i, j]
+        row_left[i] = max(1.0 - total, 0.0)
+        missing += row_left[i]
+    if missing > 0.0:
+        for i in range(n):
+            share = row_left[i] / missing
+            for j in range(n):
+                point[i, j] += share * column_left[j]
+
+
+@inline_kernel
+def _round_one(point, out, goal, shape, graph, a, c, sums, step, pivot, ground):  # type: ignore[no-untyped-def]
+    """Newton's method on the scaling factors of the rows and columns, all near one; what it leaves over is filled in."""
+    n = a.shape[0]
+    off = 0.0
+    for j in range(n):
+        c[j] = 1.0
+        sums[j] = 0.0
+    for i in range(n):
+        total = 0.0
+        for j in range(n):
+            x = max(point[i, j], 0.0)
+            shape[i, j] = x
+            out[i, j] = x
+            total += x
+            sums[j] += x
+        off = max(off, abs(total - 1.0))
+    for j in range(n):
+        off = max(off, abs(sums[j] - 1.0))
+    if off <= goal:
+        return
+    off = scale_rows(shape, a, c, sums)
+    before = np.inf
+    for _ in range(_MOST_ROUNDS):
+        if not (off > _ROUNDING and off < 0.5 * before):
+            break
+        before = off
+        newton_direction(shape, a, c, sums, off, out, graph, pivot, ground, step)
+        longest = 0.0
+        for j in range(n):
+            longest = max(longest, abs(step[j]))
+        # far from one a Newton step may overshoot, as where an entry has to vanish
+        t = min(1.0, 1.0 / longest)
+        for j in range(n):
+            c[j] *= np.exp(t * step[j])
+        off = scale_rows(shape, a, c, sums)
+    if off < 0.5:
+        write_scaled(shape, a, c, out, sums)
+    else:
+        for i in range(n):
+            for j in range(n):
+                out[i, j] = shape[i, j]
+    if not off <= 8.0 * _ROUNDING:
+        _fill(out, a, c)
+
+
+@kernel
+def round_to_doubly_stochastic(start: int, stop: int, points: Array, out: Array) -> None:
+    """out[b] = a doubly stochastic matrix near points[b], which is nearly one; row and column sums are right to 1e-15.
+
+    Rows and columns are scaled, so zeros stay zeros, unless no scaling with these zeros fits; then what is missing is
+    spread over the rows and columns that lack it. O(n^3 / 6) per step, two steps as a rule.
+    """
+    n = points.shape[1]
+    shape, graph = np.empty((n, n)), np.empty((n, n))
+    a, c, sums, step, pivot, ground = (
+        np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    )  # fmt: skip
+    for b in range(start, stop):
+        _round_one(points[b], out[b], _ROUNDING, shape, graph, a, c, sums, step, pivot, ground)
+
+
+def most_terms(points: Array) -> int:
+    """How many permutations :func:`decompose` needs at most for any of the points, which are rounded already.
+
+    A point with m positive entries in k connected blocks lies on a face of dimension m - 2n + k, where k <= n and the
+    dimension is at most (n - 1)^2; one more vertex suffices (Caratheodory).
+    """
+    n = points.shape[1]
+    positive = int((points > 0).sum(axis=(1, 2)).max(initial=0))
+    return max(1, min(positive - n, (n - 1) ** 2) + 1)
+
+
+@inline_kernel
+def _widest_path(rest, row_of, column_of, root, width, barrier, previous):  # type: ignore[no-untyped-def]
+    """Match row ``root`` along an alternating path whose smallest new entry is as large as possible; O(n^2)."""
+    n = row_of.shape[0]
+    line = rest[root]
+    for j in range(n):
+        width[j] = line[j]
+        barrier[j] = np.inf
+        previous[j] = root
+    for _ in range(n):
+        k = 0
+        best = width[0]
+        for j in range(1, n):
+            if width[j] > best:
+                best = width[j]
+                k = j
+        if not best > 0.0:
+            return False
+        if row_of[k] < 0:
+            while True:
+                i = previous[k]
+                row_of[k] = i
+                k, column_of[i] = column_of[i], k
+                if i == root:
+                    return True
+        width[k] = -1.0
+        barrier[k] = -1.0
+        i = row_of[k]
+        line = rest[i]
+        for j in range(n):
+            w = min(min(best, line[j]), barrier[j])
+            wider = w > width[j]
+            width[j] = w if wider else width[j]
+            previous[j] = i if wider else previous[j]
+    return False
+
+
+@kernel
+def decompose(start: int, stop: int, points: Array, weights: Array, columns: Array, counts: Array) -> None:
+    """points[b] = the sum over t < counts[b] of weights[b, t] times the permutation columns[b, t] (Birkhoff, von Neumann).
+
+    Weights are positive and sum to one. The arrays must have room for :func:`most_terms`. Each permutation is taken
+    with its smallest entry, and only the rows whose entry is used up are matched anew, along a path whose smallest
+    entry is largest: O(n^2) per row. Points should come from :func:`round_to_doubly_stochastic`; if the arrays are too
+    small for one that does not, the weights found are scaled up.
+    """
+    n = points.shape[1]
+    shape, graph, rest = np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
+    a, c, sums, step, pivot, ground = (
+        np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    )  # fmt: skip
+    row_of, column_of, previous = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    for b in range(start, stop):
+        _round_one(points[b], rest, _CLOSE, shape, graph, a, c, sums, step, pivot, ground)
+        for i in range(n):
+            row_of[i] = -1
+            column_of[i] = -1
+            for j in range(n):
+                rest[i, j] = rest[i, j] if rest[i, j] > _NOTHING else 0.0
+        count = 0
+        mass = 0.0
+        while count < weights.shape[1]:
+            matched = True
+            for i in range(n):
+                if column_of[i] < 0:
+                    matched = matched and _widest_path(rest, row_of, column_of, i, a, c, previous)
+            if not matched:
+                break
+            weight = np.inf
+            for i in range(n):
+                weight = min(weight, rest[i, column_of[i]])
+            weights[b, count] = weight
+            mass += weight
+            for i in range(n):
+                j = column_of[i]
+                columns[b, count, i] = j
+                left = rest[i, j] - weight
+                if left <= _NOTHING:
+                    left = 0.0
+                    row_of[j] = -1
+                    column_of[i] = -1
+                rest[i, j] = left
+            count += 1
+            if 1.0 - mass <= _LEFT_OVER:
+                break
+        counts[b] = count
+        for t in range(count):
+            weights[b, t] /= mass
+
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_A = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_B = np.uint64(0x94D049BB133111EB)
+
+
+@inline_kernel
+def _mix(state):  # type: ignore[no-untyped-def]
+    """A uniform number in [0, 1) from a counter (the output function of splitmix64; Steele, Lea and Flood 2014)."""
+    z = (state ^ (state >> np.uint64(30))) * _MIX_A
+    z = (z ^ (z >> np.uint64(27))) * _MIX_B
+    z = z ^ (z >> np.uint64(31))
+    return np.float64(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@inline_kernel
+def _value(rest, x, y):  # type: ignore[no-untyped-def]
+    """The entry between two nodes, rows being numbered 0 to n - 1 and columns n to 2n - 1."""
+    n = rest.shape[0]
+    return rest[x, y - n] if x < n else rest[y, x - n]
+
+
+@inline_kernel
+def _set_value(rest, x, y, value):  # type: ignore[no-untyped-def]
+    n = rest.shape[0]
+    if x < n:
+        rest[x, y - n] = value
+    else:
+        rest[y, x - n] = value
+
+
+@inline_kernel
+def _other_neighbour(rest, neighbours, degrees, x, avoid):  # type: ignore[no-untyped-def]
+    """A node joined to x by a positive entry, other than ``avoid``, or -1; entries that became zero are forgotten."""
+    line = neighbours[x]
+    while degrees[x] > 0:
+        d = degrees[x]
+        y = line[d - 1]
+        if _value(rest, x, y) <= 0.0:
+            degrees[x] = d - 1
+        elif y != avoid:
+            return y
+        elif d == 1:
+            return -1
+        elif _value(rest, x, line[d - 2]) <= 0.0:
+            line[d - 2] = y
+            degrees[x] = d - 1
+        else:
+            return line[d - 2]
+    return -1
+
+
+@inline_kernel
+def _rotate(rest, path, first, last, u):  # type: ignore[no-untyped-def]
+    """Shift mass around the cycle path[first..last], one way or the other, so that an entry vanishes and the mean stays.
+
+    Returns the place of the first node whose entry to the next one vanished.
+    """
+    falling, rising = np.inf, np.inf
+    for p in range(first, last + 1):
+        x, y = path[p], path[p + 1 if p < last else first]
+        value = _value(rest, x, y)
+        if (p - first) % 2 == 0:
+            falling = min(falling, value)
+        else:
+            rising = min(rising, value)
+    shift = -falling if u * (falling + rising) < rising else rising
+    cut = last
+    for p in range(last, first - 1, -1):
+        x, y = path[p], path[p + 1 if p < last else first]
+        value = _value(rest, x, y) + (shift if (p - first) % 2 == 0 else -shift)
+        if value <= _NOTHING:
+            value = 0.0
+            cut = p
+        _set_value(rest, x, y, value)
+    return cut
+
+
+@inline_kernel
+def _settle(rest, neighbours, degrees, x, y):  # type: ignore[no-untyped-def]
+    """y has no neighbour but x: they belong together, and what rounding left at x elsewhere goes."""
+    for d in range(degrees[x]):
+        z = neighbours[x, d]
+        if z != y:
+            _set_value(rest, x, z, 0.0)
+
+
+@kernel
+def sample(start: int, stop: int, points: Array, seeds: Array, columns: Array) -> None:
+    """columns[b] = a random permutation whose mean matrix is points[b], from the uint64 seeds[b].
+
+    Without a decomposition: around cycles of fractional entries mass is shifted one way or the other, with chances
+    that keep the mean, until no cycle is left; O(n) per cycle, O(n^3) in all (dependent rounding: Gandhi, Khuller,
+    Parthasarathy and Srinivasan 2006). Points that are only nearly doubly stochastic are rounded first.
+    """
+    n = points.shape[1]
+    shape, graph, rest = np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
+    a, c, sums, step, pivot, ground = (
+        np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    )  # fmt: skip
+    neighbours = np.empty((2 * n, n), np.int64)
+    degrees, path, place = np.empty(2 * n, np.int64), np.empty(2 * n + 1, np.int64), np.empty(2 * n, np.int64)
+    row_of, previous, done = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    for b in range(start, stop):
+        state = seeds[b]
+        _round_one(points[b], rest, _CLOSE, shape, graph, a, c, sums, step, pivot, ground)
+        degrees[:] = 0
+        place[:] = -1
+        for i in range(n):
+            for j in range(n):
+                if rest[i, j] > _NOTHING:
+                    neighbours[i, degrees[i]] = n + j
+                    degrees[i] += 1
+                    neighbours[n + j, degrees[n + j]] = i
+                    degrees[n + j] += 1
+                else:
+                    rest[i, j] = 0.0
+        for i in range(n):
+            columns[b, i] = -1
+            row_of[i] = -1
+        for root in range(n):
+            length = 1
+            path[0] = root
+            place[root] = 0
+            while length > 0:
+                x = path[length - 1]
+                before = path[length - 2] if length > 1 else -1
+                y = _other_neighbour(rest, neighbours, degrees, x, before)
+                if y >= 0 and place[y] < 0:
+                    path[length] = y
+                    place[y] = length
+                    length += 1
+                    continue
+                if y >= 0:
+                    state += _GOLDEN
+                    keep = _rotate(rest, path, place[y], length - 1, _mix(state)) + 1
+                elif length == 1:
+                    keep = 0
+                else:
+                    _settle(rest, neighbours, degrees, before, x)
+                    i, j = (x, before - n) if x < n else (before, x - n)
+                    columns[b, i] = j
+                    row_of[j] = i
+                    keep = length - 2
+                while length > keep:
+                    length -= 1
+                    place[path[length]] = -1
+        complete = True
+        for i in range(n):
+            complete = complete and columns[b, i] >= 0 and row_of[columns[b, i]] == i
+        if not complete:  # rounding errors were all that remained of some row: any permutation of the support will do
+            for i in range(n):
+                for j in range(n):
+                    rest[i, j] = points[b, i, j] if points[b, i, j] > 0.0 else -np.inf
+            solve_one(rest, a, row_of, columns[b], c, sums, previous, done, step)

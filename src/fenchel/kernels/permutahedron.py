@@ -212,12 +212,19 @@ def decompose(
                 break
             for r in range(n):
                 direction[items[r]] = x[items[r]] - weights[r]
-            step = _largest_step(items, block_end, x, direction, weights, tiny, n)
+            step, edge = _largest_step(items, block_end, x, direction, weights, n)
             share = step / (1.0 + step)
             coefficients[i, t] = left * share
             left *= 1.0 - share
             for j in range(n):
                 x[j] += step * direction[j]
+            # What stopped the step is tight now, whatever rounding says: the next face is smaller.
+            begin = 0
+            for r in range(n):
+                if block_end[r]:
+                    _sort_block(items, x, begin, r + 1)
+                    begin = r + 1
+            block_end[edge] = True
 
 
 @inline_kernel
@@ -234,9 +241,14 @@ def _sort_block(items, x, begin, end):  # type: ignore[no-untyped-def]
 
 
 @inline_kernel
-def _largest_step(items, block_end, x, direction, weights, tiny, n):  # type: ignore[no-untyped-def]
-    """The largest s for which x + s direction keeps every block inside its permutahedron."""
+def _largest_step(items, block_end, x, direction, weights, n):  # type: ignore[no-untyped-def]
+    """The largest s for which x + s direction keeps every block inside its permutahedron, and where it gets tight.
+
+    In each block Newton's method from above: at a step that is too long take the prefix that exceeds its weights most,
+    and shorten the step until that prefix fits. The prefix that fits last is where the block will split.
+    """
     step = np.inf
+    edge = -1
     order = items.copy()
     moved = np.empty(n)
     begin = 0
@@ -244,41 +256,49 @@ def _largest_step(items, block_end, x, direction, weights, tiny, n):  # type: ig
         if not block_end[r]:
             continue
         if r > begin:
-            # start from a step that is surely too long: where the largest entry of the block passes its bound
             s = np.inf
-            for q in range(begin, r + 1):
+            at = -1
+            for q in range(begin, r + 1):  # no entry may pass the largest or the smallest weight of its block
                 d = direction[items[q]]
                 if d > 0.0:
-                    s = min(s, (weights[begin] - x[items[q]]) / d)
+                    limit = (weights[begin] - x[items[q]]) / d
+                    if limit < s:
+                        s = limit
+                        at = begin
                 elif d < 0.0:
-                    s = min(s, (weights[r] - x[items[q]]) / d)
-            s = min(s, step)
-            if s < np.inf:
-                for _ in range(200):
-                    for q in range(begin, r + 1):
-                        moved[items[q]] = x[items[q]] + s * direction[items[q]]
-                    _sort_block(order, moved, begin, r + 1)
-                    worst = tiny * 0.1
-                    at = -1
-                    excess = 0.0
-                    for q in range(begin, r):
-                        excess += moved[order[q]] - weights[q]
-                        if excess > worst:
-                            worst = excess
-                            at = q
-                    if at < 0:
-                        break
-                    here = 0.0
-                    slope = 0.0
-                    for q in range(begin, at + 1):
-                        here += weights[q] - x[order[q]]
-                        slope += direction[order[q]]
-                    if slope <= 0.0:
-                        break
-                    new = max(here / slope, 0.0)
-                    if new >= s:
-                        break
-                    s = new
-                step = min(step, s)
+                    limit = (weights[r] - x[items[q]]) / d
+                    if limit < s:
+                        s = limit
+                        at = r - 1
+            for _ in range(100):
+                if at < 0 or s <= 0.0:
+                    break
+                for q in range(begin, r + 1):
+                    moved[items[q]] = x[items[q]] + s * direction[items[q]]
+                _sort_block(order, moved, begin, r + 1)
+                worst = 0.0
+                over = -1
+                excess = 0.0
+                for q in range(begin, r):
+                    excess += moved[order[q]] - weights[q]
+                    if excess > worst:
+                        worst = excess
+                        over = q
+                if over < 0:
+                    break
+                here = 0.0
+                slope = 0.0
+                for q in range(begin, over + 1):
+                    here += weights[q] - x[order[q]]
+                    slope += direction[order[q]]
+                shorter = here / slope if slope > 0.0 else s
+                if not shorter < s:
+                    break
+                s = shorter
+                at = over
+            s = max(s, 0.0)
+            if at >= 0 and s < step:
+                step = s
+                edge = at
         begin = r + 1
-    return step
+    return step, edge

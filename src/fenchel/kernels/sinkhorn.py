@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core.compile import inline_kernel, kernel
+from .._core.compile import exact_inline_kernel, inline_kernel, kernel
 from .._core.types import Array
 from .assignment import center_duals, solve_one
-from .birkhoff import add_gram, dot, factor_laplacian, solve_laplacian, subtract_duals
 from .special import fast_exp
 
-__all__ = ["project", "strong_components", "total_support"]
+__all__ = [
+    "add_gram",
+    "factor_laplacian",
+    "newton_direction",
+    "project",
+    "scale_rows",
+    "solve_laplacian",
+    "strong_components",
+    "subtract_duals",
+    "total_support",
+    "write_scaled",
+]
 
 # Scores that spread further than this need potentials before exp: beyond, scaling factors could overflow.
 _WIDE = 20.0
@@ -23,6 +33,130 @@ _FAR = 1e100
 # The longest step of Newton's method, in the logarithm of a scaling factor, and the most looks of its line search.
 _LONGEST = 4.0
 _MOST_LOOKS = 30
+
+
+@exact_inline_kernel
+def subtract_duals(theta, row_dual, column_dual, out):  # type: ignore[no-untyped-def]
+    """out = theta - row_dual - column_dual with one rounding: where large numbers cancel, nothing is lost (two-sum)."""
+    n = theta.shape[0]
+    for i in range(n):
+        u = row_dual[i]
+        for j in range(n):
+            a = theta[i, j]
+            s = a - u
+            t = s - a
+            first = (a - (s - t)) - (u + t)
+            v = column_dual[j]
+            r = s - v
+            t = r - s
+            second = (s - (r - t)) - (v + t)
+            out[i, j] = r + (first + second) if a > -np.inf else a
+
+
+@inline_kernel
+def dot(a, b, m):  # type: ignore[no-untyped-def]
+    """The inner product of the first m entries."""
+    total = 0.0
+    for i in range(m):
+        total += a[i] * b[i]
+    return total
+
+
+@inline_kernel
+def _four_dots(a, b, c, d, e, m):  # type: ignore[no-untyped-def]
+    s, t, u, v = 0.0, 0.0, 0.0, 0.0
+    for i in range(m):
+        x = a[i]
+        s += x * b[i]
+        t += x * c[i]
+        u += x * d[i]
+        v += x * e[i]
+    return s, t, u, v
+
+
+@inline_kernel
+def add_gram(graph, rows, m):  # type: ignore[no-untyped-def]
+    """graph[j, k] += <rows[j], rows[k]> over the first m entries, below the diagonal; O(m n^2 / 2)."""
+    for j in range(1, graph.shape[0]):
+        row, line = rows[j], graph[j]
+        last = j // 4 * 4
+        for k in range(0, last, 4):
+            s, t, u, v = _four_dots(row, rows[k], rows[k + 1], rows[k + 2], rows[k + 3], m)
+            line[k] += s
+            line[k + 1] += t
+            line[k + 2] += u
+            line[k + 3] += v
+        for k in range(last, j):
+            line[k] += dot(row, rows[k], m)
+
+
+@inline_kernel
+def factor_laplacian(graph, ground, pivot):  # type: ignore[no-untyped-def]
+    """Cholesky factor of diag(ground + degrees) - graph, in place below the diagonal of graph; O(n^3 / 6).
+
+    Weights are only ever added (Grassmann, Taksar and Heyman 1985), so all digits are right whatever their range. The
+    last node of a component without ground gets the pivot zero.
+    """
+    n = graph.shape[0]
+    for k in range(0, n, 4):
+        width = min(4, n - k)
+        if width == 4:
+            b, c, d, e = graph[k], graph[k + 1], graph[k + 2], graph[k + 3]
+            for i in range(k + 1, n):
+                line = graph[i]
+                s, t, u, v = _four_dots(line, b, c, d, e, k)
+                line[k] += s
+                if i > k + 1:
+                    line[k + 1] += t
+                if i > k + 2:
+                    line[k + 2] += u
+                if i > k + 3:
+                    line[k + 3] += v
+        else:
+            for q in range(k, k + width):
+                for i in range(q + 1, n):
+                    graph[i, q] += dot(graph[i], graph[q], k)
+        for q in range(k, k + width):
+            base = graph[q]
+            held = ground[q] + dot(base, ground, q)
+            total = held
+            for i in range(q + 1, n):
+                w = graph[i, q]
+                for r in range(k, q):
+                    w += graph[i, r] * base[r]
+                graph[i, q] = w
+                total += w
+            pivot[q] = np.sqrt(total)
+            inverse = 1.0 / pivot[q] if total > 0.0 else 0.0
+            ground[q] = held * inverse
+            for i in range(q + 1, n):
+                graph[i, q] *= inverse
+
+
+@inline_kernel
+def solve_laplacian(graph, pivot, x):  # type: ignore[no-untyped-def]
+    """Solve in place after :func:`factor_laplacian`; returns what no solution can meet, the imbalance of components.
+
+    In a component without ground the last node gets zero.
+    """
+    n = graph.shape[0]
+    imbalance = 0.0
+    for k in range(n):
+        total = x[k] + dot(graph[k], x, k)
+        if pivot[k] > 0.0:
+            x[k] = total / pivot[k]
+        else:
+            imbalance += abs(total)
+            x[k] = 0.0
+    for k in range(n - 1, -1, -1):
+        if pivot[k] > 0.0:
+            x[k] /= pivot[k]
+            w, line = x[k], graph[k]
+            for i in range(k):
+                x[i] += w * line[i]
+        else:
+            x[k] = 0.0
+    return imbalance
 
 
 @inline_kernel
@@ -128,7 +262,7 @@ def _absorb(theta, row_dual, column_dual, gibbs):  # type: ignore[no-untyped-def
 
 
 @inline_kernel
-def _sweep(gibbs, row_scale, column_scale, sums):  # type: ignore[no-untyped-def]
+def scale_rows(gibbs, row_scale, column_scale, sums):  # type: ignore[no-untyped-def]
     """Scale the rows to sum to one; returns how far the column sums are from one, at most (NaN if a row vanished)."""
     n = sums.shape[0]
     for j in range(n):
@@ -149,7 +283,7 @@ def _sweep(gibbs, row_scale, column_scale, sums):  # type: ignore[no-untyped-def
 
 
 @inline_kernel
-def _write(gibbs, row_scale, column_scale, out, sums):  # type: ignore[no-untyped-def]
+def write_scaled(gibbs, row_scale, column_scale, out, sums):  # type: ignore[no-untyped-def]
     """out = the scaled matrix; returns the largest distance of a row or column sum from one (inf where it is NaN)."""
     n = sums.shape[0]
     off = 0.0
@@ -208,7 +342,7 @@ def _write_transposed(gibbs, row_scale, column_scale, out):  # type: ignore[no-u
 
 
 @inline_kernel
-def _newton_direction(gibbs, a, c, sums, off, point, graph, pivot, ground, step):  # type: ignore[no-untyped-def]
+def newton_direction(gibbs, a, c, sums, off, point, graph, pivot, ground, step):  # type: ignore[no-untyped-def]
     """Solve (diag(sums) - P'P + ridge) step = 1 - sums, a Laplacian as the rows of P sum to one; returns the slope.
 
     The ridge keeps the rounding errors of sums from moving groups that almost nothing connects.
@@ -235,7 +369,7 @@ def _scale(theta, tol, max_iter, u, v, gibbs, graph, point, a, c, sums, step, pi
     n = sums.shape[0]
     _absorb(theta, u, v, gibbs)
     c[:] = 1.0
-    off = _sweep(gibbs, a, c, sums)
+    off = scale_rows(gibbs, a, c, sums)
     before = np.inf
     newton = False
     steps = 0
@@ -249,14 +383,14 @@ def _scale(theta, tol, max_iter, u, v, gibbs, graph, point, a, c, sums, step, pi
         if not newton:
             for j in range(n):
                 c[j] /= sums[j]
-            off = _sweep(gibbs, a, c, sums)
+            off = scale_rows(gibbs, a, c, sums)
             continue
         if _drift(a, c) > _FAR:
             _release(a, c, u, v)
             _absorb(theta, u, v, gibbs)
             c[:] = 1.0
-            off = _sweep(gibbs, a, c, sums)
-        slope = _newton_direction(gibbs, a, c, sums, off, point, graph, pivot, ground, step)
+            off = scale_rows(gibbs, a, c, sums)
+        slope = newton_direction(gibbs, a, c, sums, off, point, graph, pivot, ground, step)
         size = 0.0
         largest = 0.0
         for j in range(n):
@@ -268,7 +402,7 @@ def _scale(theta, tol, max_iter, u, v, gibbs, graph, point, a, c, sums, step, pi
         for _ in range(_MOST_LOOKS):
             for j in range(n):
                 trial[j] = c[j] * fast_exp(t * step[j])
-            off = _sweep(gibbs, a, trial, sums)
+            off = scale_rows(gibbs, a, trial, sums)
             now = 0.0
             for j in range(n):
                 now += (sums[j] - 1.0) * step[j]
@@ -288,7 +422,7 @@ def _scale(theta, tol, max_iter, u, v, gibbs, graph, point, a, c, sums, step, pi
             c[j] = trial[j]
         if off < 1e-12 and off > 0.5 * before:
             break
-    off = _write(gibbs, a, c, point, sums)
+    off = write_scaled(gibbs, a, c, point, sums)
     _release(a, c, u, v)
     return off, steps
 

@@ -282,10 +282,13 @@ class _Run:
         answer = self.nearest_extreme(self.grad.reshape(shape).copy(), self.x.reshape(shape).copy(), lam)
         v = self.vertex(answer, "nearest_extreme")
         # The gap is at least <grad, x - v>: the maximiser is asked only where that does not rule convergence out.
-        if float(self.grad @ (self.x - v)) <= self.tol:
-            v = self.best_vertex()
+        gain = float(self.grad @ (self.x - v))
+        if gain <= self.tol:
+            s = self.best_vertex()
             if self.converged:
                 return False
+            if gain <= 0:  # x itself is the nearest: any vertex that leads down will do
+                v = s
         return self.towards(v)
 
     # -- steps ---------------------------------------------------------------------------------------------------------

@@ -18,7 +18,8 @@ __all__ = ["ProjectedResult", "projected_quasi_newton", "spectral_projected_grad
 
 _EPS = float(np.finfo(np.float64).eps)
 _DECREASE = 1e-4
-_SHORTEST, _LONGEST = 1e-10, 1e10
+# The longest step, in units of x: the projection of a point that far away is off by as many roundings.
+_FAR = 1e3
 _INNER_ITER = 50
 _HALVINGS = 50
 
@@ -121,16 +122,20 @@ def _spectral(
     best = x, value, grad
     recent = deque([value], maxlen=memory)
     if length == 0:
-        largest = float(np.abs(problem.project(x - grad) - x).max(initial=0.0))
-        length = min(max(1.0 / largest, _SHORTEST), _LONGEST) if largest > 0 else 1.0
+        first = problem.project(x - grad) - x
+        if problem.solved(x, grad, float(np.linalg.norm(first))):
+            return x, value, grad, 0
+        length = min(1.0 / float(np.abs(first).max()), _longest(x, grad))
     n_iter = 0
     while n_iter < max_iter:
         direction = problem.project(x - length * grad) - x
-        # ‖P(x − a grad) − x‖ grows with a, divided by a it falls: from length a to length 1 no projection is needed.
-        moved = float(np.linalg.norm(direction))
-        if problem.solved(x, grad, moved * max(1.0, 1.0 / length)):
+        square = float(direction @ direction)
+        # ‖P(x − a grad) − x‖ grows with a, divided by a it falls: this bounds the residual without a projection.
+        if problem.solved(x, grad, np.sqrt(square) * max(1.0, 1.0 / length)):
             break
-        found = _backtrack(problem, x, value, grad, direction, max(recent))
+        # What the slope is at most, by the projection's optimality; below rounding it is all that is known of it.
+        slope = min(float(grad @ direction), -square / length)
+        found = _backtrack(problem, x, value, grad, direction, slope, max(recent))
         if found is None:
             found = _residual_step(problem, x, value, grad, length)
         if found is None:
@@ -139,7 +144,9 @@ def _spectral(
         s, value, new_grad = found
         curvature = float(s @ (new_grad - grad))
         x, grad = x + s, new_grad
-        length = min(max(float(s @ s) / curvature, _SHORTEST), _LONGEST) if curvature > 0 else _LONGEST
+        length = _longest(x, grad)
+        if curvature > 0:
+            length = min(float(s @ s) / curvature, length)
         recent.append(value)
         if value <= best[1]:
             best = x, value, grad
@@ -147,27 +154,30 @@ def _spectral(
     return *((x, value, grad) if _as_good(value, best[1]) else best), n_iter
 
 
+def _longest(x: Array, grad: Array) -> float:
+    return _FAR * max(1.0, float(np.abs(x).max())) / max(float(np.abs(grad).max()), 1e-300)
+
+
 _Step: TypeAlias = tuple[Array, float, Array]
 """A step with the value and the gradient where it leads."""
 
 
 def _backtrack(
-    problem: _Problem, x: Array, value: float, grad: Array, direction: Array, reference: float
+    problem: _Problem, x: Array, value: float, grad: Array, direction: Array, slope: float, reference: float
 ) -> _Step | None:
     """The first of a few shrinking steps that decreases enough below ``reference``.
 
-    Where values differ by no more than rounding, slopes decide (the approximate Wolfe test of Hager and Zhang 2005).
+    Where values differ by no more than rounding, slopes decide (the approximate Wolfe test of Hager and Zhang 2005). The
+    change of the slope is taken from the change of the gradient: a part of it that is normal to the set would, times
+    the rounding by which x misses the set, drown the slope itself.
     """
-    slope = float(grad @ direction)
-    if slope >= 0:
-        return None
     length = 1.0
-    for _ in range(_HALVINGS):
+    for _ in range(_HALVINGS if slope < 0 else 0):
         step = length * direction
         new_value, new_grad = problem.evaluate(x + step)
         if new_value <= reference + _DECREASE * length * slope:
             return step, new_value, new_grad
-        if _as_good(new_value, reference) and new_grad @ direction <= -(1 - 2 * _DECREASE) * slope:
+        if _as_good(new_value, reference) and (new_grad - grad) @ direction <= -(2 - 2 * _DECREASE) * slope:
             return step, new_value, new_grad
         rise = new_value - value - length * slope
         wanted = -0.5 * length * length * slope / rise if np.isfinite(rise) and rise > 0 else 0.0
@@ -221,8 +231,10 @@ def projected_quasi_newton(
         residual = problem.residual(x, grad)
         if problem.solved(x, grad, residual):
             break
-        direction = _newton_direction(problem, model, x, grad, residual)
-        found = _backtrack(problem, x, value, grad, direction, value)
+        direction, slope = _newton_direction(problem, model, x, value, grad, residual)
+        found = _backtrack(problem, x, value, grad, direction, slope, value)
+        if found and _as_good(value, found[1]) and problem.residual(x + found[0], found[2]) >= residual:
+            found = None  # no gain that rounding does not explain
         if found is None and model.pairs:
             model.pairs.clear()
             continue
@@ -237,23 +249,29 @@ def projected_quasi_newton(
     return problem.result(x, value, grad, n_iter)
 
 
-def _newton_direction(problem: _Problem, model: _Model, x: Array, grad: Array, residual: float) -> Array:
-    """From x to a point of the set at which the model is (nearly) least."""
-    if not model.pairs:
-        return problem.project(x - grad * min(1.0, 1.0 / float(np.abs(grad).sum()))) - x
-    model.prepare()
+def _newton_direction(
+    problem: _Problem, model: _Model, x: Array, value: float, grad: Array, residual: float
+) -> tuple[Array, float]:
+    """From x to a point of the set at which the model is (nearly) least, and the slope in that direction."""
+    if model.pairs:
+        model.prepare()
 
-    def around(point: Array) -> tuple[float, Array]:
-        p = point.ravel() - x
-        product = model.product(p)
-        return float(p @ (grad + 0.5 * product)), grad + product
+        def around(point: Array) -> tuple[float, Array]:
+            p = point.ravel() - x
+            product = model.product(p)
+            return value + float(p @ (grad + 0.5 * product)), grad + product
 
-    inner = _Problem(around, problem.projection, problem.shape, min(0.1, np.sqrt(residual)) * residual)
-    point, value, _, _ = _spectral(inner, x, _INNER_ITER, 10)
-    problem.n_projections += inner.n_projections
-    if value < 0:
-        return point - x
-    return problem.project(x - grad / model.scale) - x
+        inner = _Problem(around, problem.projection, problem.shape, min(0.1, np.sqrt(residual)) * residual)
+        point, least, _, _ = _spectral(inner, x, _INNER_ITER, 10)
+        problem.n_projections += inner.n_projections
+        direction = point - x
+        if _as_good(least, value) and direction.any():  # then the slope is at most minus half the curvature
+            return direction, min(float(grad @ direction), -0.5 * float(direction @ model.product(direction)))
+        length = 1.0 / model.scale
+    else:
+        length = min(1.0, 1.0 / float(np.abs(grad).sum()))
+    direction = problem.project(x - length * grad) - x
+    return direction, min(float(grad @ direction), -float(direction @ direction) / length)
 
 
 class _Model:

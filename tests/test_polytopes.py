@@ -1,0 +1,282 @@
+"""The hard polytopes: against a quadratic or linear program, an independent algorithm, or a count."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog, minimize
+
+from fenchel.errors import ConvergenceWarning, IntractableOracle, InvalidInput, MissingOracle, OracleError
+from fenchel.losses import FenchelYoung
+from fenchel.scorers import Linear
+from fenchel.solvers import LBFGS, BlockFrankWolfe
+from fenchel.structures import Birkhoff, Budget, Cube, Finite, Oracle, Permutahedron, Product, Simplex
+
+seeds = st.integers(0, 2**32 - 1)
+quick = settings(deadline=None, max_examples=25)
+
+
+def by_quadratic_program(vertices, theta):
+    """The projection through weights of the vertices, by SciPy's SLSQP: slow and independent."""
+    flat = vertices.reshape(len(vertices), -1)
+    n = len(flat)
+    result = minimize(
+        lambda w: 0.5 * np.sum((w @ flat - theta.ravel()) ** 2),
+        np.full(n, 1 / n),
+        jac=lambda w: flat @ (w @ flat - theta.ravel()),
+        bounds=[(0, 1)] * n,
+        constraints=[{"type": "eq", "fun": lambda w: w.sum() - 1, "jac": lambda w: np.ones(n)}],
+        method="SLSQP",
+        options={"maxiter": 500, "ftol": 1e-14},
+    )
+    return (result.x @ flat).reshape(theta.shape)
+
+
+SMALL = [Budget(4, 1, 2), Budget(3, 2, 2), Birkhoff(3), Permutahedron(3), Permutahedron([2.0, 2.0, -1.0]), Simplex(4), Cube(3)]
+
+
+@pytest.mark.parametrize("structure", SMALL, ids=repr)
+def test_projections_solve_the_quadratic_program(structure):
+    rng = np.random.default_rng(0)
+    for scale in (0.3, 1.0, 4.0):
+        theta = rng.normal(size=structure.shape) * scale
+        expected = by_quadratic_program(structure.vertices(), theta)
+        assert np.allclose(structure.project(theta), expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("structure", SMALL, ids=repr)
+def test_argmax_solves_the_linear_program(structure):
+    rng = np.random.default_rng(1)
+    flat = structure.vertices().reshape(-1, structure.dim)
+    for _ in range(5):
+        theta = rng.normal(size=structure.shape)
+        program = linprog(-(flat @ theta.ravel()), A_eq=np.ones((1, len(flat))), b_eq=[1])
+        assert np.isclose(np.vdot(theta, structure.argmax(theta)), -program.fun)
+
+
+@given(seeds, st.integers(1, 6), st.data())
+@quick
+def test_budget_marginals_and_projections_for_every_pair_of_bounds(seed, k, data):
+    low = data.draw(st.integers(0, k))
+    high = data.draw(st.integers(low, k))
+    structure = Budget(k, low, high)
+    theta = np.random.default_rng(seed).normal(size=(3, k)) * data.draw(st.sampled_from([0.1, 1.0, 10.0, 1e6]))
+    vertices = structure.vertices()
+    assert len(vertices) == structure.n_vertices
+    mu = structure.project(theta)
+    assert np.all(structure.violation(mu) < 1e-9 * max(1, k))
+    gaps = np.einsum("ij,vij->vi", theta - mu, vertices[:, None] - mu)
+    assert gaps.max() <= 1e-9 * max(1, np.abs(theta).max())
+    weights, atoms = structure.decompose(mu)
+    assert (weights > 0).sum(axis=1).max() <= k + 1
+    assert np.allclose(np.einsum("im,imk->ik", weights, atoms), mu, atol=1e-9)
+
+
+def test_a_budget_without_bounds_is_the_cube():
+    theta = np.random.default_rng(0).normal(size=(50, 6)) * 3
+    for oracle in ("argmax", "project", "kl_project"):
+        assert np.allclose(getattr(Budget(6, 0, 6), oracle)(theta), getattr(Cube(6), oracle)(theta))
+    assert np.allclose(Budget(6, 0, 6).marginals(theta)[0], Cube(6).marginals(theta)[0])
+    assert np.allclose(Budget(6, 1, 1).project(theta), Simplex(6).project(theta))
+    assert np.allclose(Budget(6, 1, 1).kl_project(theta), Simplex(6).kl_project(theta))
+    assert np.allclose(Budget(6, 1, 1).marginals(theta)[1], Simplex(6).marginals(theta)[1])
+
+
+@pytest.mark.parametrize("bounds", [(3, 2), (0, 6), (-1, 2), (4, 6)])
+def test_an_empty_budget_is_refused(bounds):
+    with pytest.raises(InvalidInput, match=r"empty|expected a whole number >= 0"):
+        Budget(5, *bounds)
+
+
+class TestPermutahedron:
+    @given(seeds, st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, 2.0, 7.0]), min_size=1, max_size=5))
+    @quick
+    def test_any_weights(self, seed, weights):
+        structure = Permutahedron(weights)
+        theta = np.random.default_rng(seed).normal(size=(4, len(weights))) * 3
+        vertices = structure.vertices()
+        assert len(vertices) == structure.n_vertices
+        mu = structure.project(theta)
+        assert np.einsum("ij,vij->vi", theta - mu, vertices[:, None] - mu).max() <= 1e-9
+        kl = structure.kl_project(theta)
+        positive = kl > 0
+        slope = np.where(positive, theta - 1 - np.log(np.where(positive, kl, 1)), 0)
+        assert np.einsum("ij,vij->vi", slope, np.where(positive, vertices[:, None] - kl, 0)).max() <= 1e-8
+
+    @pytest.mark.parametrize("n", [2, 5, 20, 100])
+    def test_decomposes_into_at_most_n_vertices(self, n):
+        structure = Permutahedron(n)
+        rng = np.random.default_rng(n)
+        points = np.concatenate([
+            structure.project(rng.normal(size=(5, n)) * n),
+            structure.project(rng.normal(size=(5, n)) * n / 5 + n / 2),
+            structure.argmax(rng.normal(size=(2, n))),
+            np.full((1, n), (n + 1) / 2),
+        ])  # fmt: skip
+        weights, vertices = structure.decompose(points)
+        assert weights.shape[1] == n
+        assert np.all(weights >= 0)
+        assert np.allclose(weights.sum(axis=1), 1, atol=1e-12)
+        assert np.allclose(np.sort(vertices, axis=-1), np.arange(1, n + 1))
+        assert np.allclose(np.einsum("im,imk->ik", weights, vertices), points, atol=1e-9 * n)
+
+    def test_samples_have_the_right_mean(self):
+        structure = Permutahedron([5.0, 2.0, 2.0, 1.0, -3.0])
+        rng = np.random.default_rng(0)
+        for mu in structure.project(rng.normal(size=(3, 5)) * 2 + 1):
+            draws = structure.sample(np.broadcast_to(mu, (40_000, 5)), rng)
+            assert np.allclose(np.sort(draws), [-3, 1, 2, 2, 5])
+            assert np.abs(draws.mean(axis=0) - mu).max() < 6 * 4 / 200
+
+    def test_zero_weights_rule_out_the_last_items(self):
+        mu = Permutahedron([2.0, 1.0, 0.0, 0.0]).kl_project([300.0, 200.0, 0.0, -500.0])
+        assert np.allclose(mu, [2, 1, 0, 0])
+
+    def test_refusals(self):
+        with pytest.raises(IntractableOracle, match="#P-complete; use kl_project"):
+            Permutahedron(3).marginals([0.0, 0, 0])
+        with pytest.raises(MissingOracle, match="a weight is negative"):
+            Permutahedron([1, -1]).kl_project([0.0, 0])
+        with pytest.raises(InvalidInput, match="no ranking: each of 0 to 2 once"):
+            Permutahedron(3).encode([[0, 1, 2], [0, 1, 1]])
+        for bad in (0, -1, [], [[1, 2]], [np.nan, 1]):
+            with pytest.raises(InvalidInput, match="weights"):
+                Permutahedron(bad)
+
+
+class TestBirkhoff:
+    def test_agrees_with_the_projection_from_argmax_alone(self):
+        structure = Birkhoff(5)
+        oracle = Oracle(structure.argmax, (5, 5), batched=True)
+        for scale in (0.5, 3.0):
+            theta = np.random.default_rng(0).normal(size=(4, 5, 5)) * scale
+            assert np.allclose(structure.project(theta), oracle.project(theta), atol=1e-6)
+            assert np.allclose(structure.kl_project(theta), oracle.kl_project(theta), atol=2e-4)
+
+    @pytest.mark.parametrize("scale", [1.0, 5.0, 1e3, 1e6])
+    def test_kl_marginals_are_right_at_any_scale(self, scale):
+        theta = np.random.default_rng(0).normal(size=(10, 12, 12)) * scale
+        mu, info = Birkhoff(12).kl_project(theta, return_info=True)
+        assert info.converged.all()
+        assert Birkhoff(12).violation(mu).max() <= 2e-9
+
+    def test_forbidden_pairs_in_no_permutation_vanish(self):
+        """Row 0 may only take column 0, so nobody else may: the entries below it are in no permutation."""
+        theta = np.zeros((3, 3))
+        theta[0, 1:] = -np.inf
+        expected = np.array([[1, 0, 0], [0, 0.5, 0.5], [0, 0.5, 0.5]])
+        assert np.allclose(Birkhoff(3).kl_project(theta), expected)
+        assert np.allclose(Birkhoff(3).project(theta), expected)
+        theta[1, 1:] = -np.inf
+        for oracle in (Birkhoff(3).argmax, Birkhoff(3).project, Birkhoff(3).kl_project):
+            with pytest.raises(InvalidInput, match="forbid every permutation .* at sample 1"):
+                oracle(np.stack([np.zeros((3, 3)), theta]))
+
+    @pytest.mark.parametrize("n", [1, 2, 3, 8, 20])
+    def test_decomposition_and_samples(self, n):
+        structure = Birkhoff(n)
+        rng = np.random.default_rng(n)
+        points = structure.kl_project(rng.normal(size=(4, n, n)))
+        weights, vertices = structure.decompose(points)
+        assert weights.shape[1] <= (n - 1) ** 2 + 1
+        assert np.allclose(np.einsum("im,imjk->ijk", weights, vertices), points, atol=1e-8)
+        draws = structure.sample(np.broadcast_to(points[0], (5000, n, n)), rng)
+        structure.decode(draws)
+        assert np.abs(draws.mean(axis=0) - points[0]).max() < 6 * 0.5 / np.sqrt(5000)
+
+    def test_gibbs_marginals_are_intractable(self):
+        with pytest.raises(IntractableOracle, match="permanents.*use kl_project"):
+            Birkhoff(3).marginals(np.zeros((3, 3)))
+        with pytest.raises(ValueError, match="needs the oracle 'marginals'"):
+            FenchelYoung(Birkhoff(3), "gibbs")
+
+    def test_missing_its_tolerance_warns_with_the_error(self):
+        with pytest.warns(ConvergenceWarning, match=r"stopped after \d+ iterations with the error"):
+            Birkhoff(30).kl_project(np.random.default_rng(0).normal(size=(30, 30)) * 30, max_iter=1)
+
+
+class TestOracle:
+    def test_contexts_reach_the_maximiser_and_follow_blocks(self):
+        """Each example has its own forbidden class; training in blocks must ask with the right one."""
+
+        def best_but(theta, forbidden):
+            scores = np.where(np.arange(4) == forbidden, -np.inf, theta)
+            return (np.arange(4) == scores.argmax()).astype(float)
+
+        rng = np.random.default_rng(0)
+        forbidden = rng.integers(0, 4, 60)
+        X = rng.normal(size=(60, 3))
+        structure = Oracle(best_but, (4,), contexts=forbidden)
+        truths = structure.argmax(X @ rng.normal(size=(3, 4)))
+        assert np.all(truths[np.arange(60), forbidden] == 0)
+        loss = FenchelYoung(structure, "euclidean")
+        reference = LBFGS(tol=1e-8).minimize(Linear(X, (4,)), loss, truths, 0.1)
+        result = BlockFrankWolfe(tol=1e-3, block_size=7, random_state=0).minimize(Linear(X, (4,)), loss, truths, 0.1)
+        assert 0 <= result.value - reference.value <= result.gap
+        mu = loss.predict(X @ result.w)
+        assert np.abs(mu[np.arange(60), forbidden]).max() == 0
+        with pytest.raises(InvalidInput, match="has 60 contexts, but the batch has more items"):
+            structure.argmax(np.zeros((61, 4)))
+        assert structure.bind([0]).argmax([[9.0, 1, 0, 0]]).tolist() == [[0, 1, 0, 0]]
+
+    @pytest.mark.parametrize(
+        ("function", "message"),
+        [
+            (lambda t: np.zeros(2), "returned a vertex of shape"),
+            (lambda t: np.full(3, np.nan), "is not finite"),
+            (lambda t: np.full(3, 0.5), "is not 0/1"),
+            (lambda t: "path", "returned str"),
+            (lambda t: None, "is not finite|returned NoneType|of shape"),
+        ],
+    )
+    def test_a_broken_maximiser_is_named(self, function, message):
+        for oracle in ("argmax", "project"):
+            with pytest.raises(OracleError, match=message):
+                getattr(Oracle(function, (3,)), oracle)(np.ones((2, 3)))
+
+    def test_a_maximiser_that_is_not_best_is_named(self):
+        calls = itertools.count()
+
+        def forgetful(theta):
+            vertex = np.zeros(5)
+            vertex[theta.argmax() if next(calls) < 2 else theta.argmin()] = 1
+            return vertex
+
+        with pytest.raises(OracleError, match="at sample 0 it returned a vertex that scores 3.45 less"):
+            Oracle(forgetful, (5,)).project([[1.0, 0.9, -1.0, -2.0, -3.0]])
+
+    def test_forbidden_parts_must_be_left_alone(self):
+        with pytest.raises(OracleError, match="uses a part whose score is -inf"):
+            Oracle(lambda t: np.ones(2), (2,)).argmax([0.0, -np.inf])
+
+
+def test_products_of_hard_polytopes():
+    structure = Product(Birkhoff(3), 2)
+    theta = np.random.default_rng(0).normal(size=(5, 2, 3, 3))
+    mu, info = structure.project(theta, return_info=True)
+    assert np.allclose(mu, Birkhoff(3).project(theta))
+    assert info.error.shape == (5,)
+    weights, vertices = structure.decompose(mu)
+    assert weights.shape[1] <= 2 * 5
+    assert np.allclose(np.einsum("im,imabc->iabc", weights, vertices), mu)
+
+
+def test_finite_refuses_duplicates_and_nonsense():
+    with pytest.raises(InvalidInput, match="two of the vertices are the same"):
+        Finite([[0, 1], [0, 1]])
+    with pytest.raises(InvalidInput, match="expected \\(N, ...\\)"):
+        Finite([1.0, 2.0])
+    with pytest.raises(InvalidInput, match="must be finite"):
+        Finite([[np.nan, 1.0]])
+    with pytest.raises(InvalidInput, match="forbid every output at sample 0"):
+        Finite([[1.0, 0.0], [1.0, 1.0]]).argmax([-np.inf, 0.0])
+
+
+def test_nearest_where_vertices_are_not_binary_is_enumerated_or_refused():
+    square = Finite([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])
+    assert square.nearest([2.0, 0.5]).tolist() == [3.0, 0.0]
+    oracle = Oracle(square.argmax, (2,), binary=False)
+    with pytest.raises(MissingOracle, match="one argmax finds it only where vertices are 0/1"):
+        oracle.nearest([2.0, 0.5])
