@@ -213,6 +213,9 @@ def decompose(
             for r in range(n):
                 direction[items[r]] = x[items[r]] - weights[r]
             step, edge = _largest_step(items, block_end, x, direction, weights, n)
+            if edge < 0 or not step < 1e14:  # nothing is left but rounding
+                coefficients[i, t] = left
+                break
             share = step / (1.0 + step)
             coefficients[i, t] = left * share
             left *= 1.0 - share
