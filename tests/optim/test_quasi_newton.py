@@ -34,19 +34,19 @@ def quadratic(seed, dim, condition):
 def check(result, function, project, tol):
     value, grad = function(result.point)
     assert result.value == value
-    assert result.residual == pytest.approx(np.linalg.norm(project(result.point - grad) - result.point), abs=1e-14)
+    assert result.residual == pytest.approx(np.linalg.norm(project(result.point - grad) - result.point), abs=1e-11)
     assert result.converged == (result.residual <= tol + 1e-15 * (1 + np.linalg.norm(grad)))
     np.testing.assert_allclose(project(result.point), result.point, atol=1e-12)
 
 
 @pytest.mark.parametrize("method", METHODS)
 class TestMinimum:
-    @settings(deadline=None, max_examples=40)
+    @settings(deadline=None, max_examples=100)
     @given(seed=st.integers(0, 10**6), dim=st.integers(1, 20), project=st.sampled_from([box, simplex]))
     def test_quadratics(self, method, seed, dim, project):
         function = quadratic(seed, dim, 100.0)
-        result = method(function, project, np.zeros(dim), tol=1e-7, max_iter=2000)
-        check(result, function, project, 1e-7)
+        result = method(function, project, np.zeros(dim), tol=1e-8, max_iter=2000)
+        check(result, function, project, 1e-8)
         assert result.converged
 
     @pytest.mark.parametrize("condition", [1e2, 1e4, 1e6])
@@ -181,5 +181,5 @@ def test_a_model_saves_evaluations():
     newton, spectral = (method(function, project, np.zeros(40), tol=1e-5, max_iter=2000) for method in METHODS)
     assert newton.converged
     assert newton.value <= spectral.value + 1e-9
-    assert 5 * newton.n_evaluations < spectral.n_evaluations
+    assert 2 * newton.n_evaluations < spectral.n_evaluations
     assert newton.n_projections > newton.n_evaluations

@@ -77,11 +77,19 @@ class FenchelYoungClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    coef_, intercept_ : the weights, a row for each class (for two classes the difference, as scikit-learn has it)
-    weights_ : ndarray of shape (n_features [+ 1], n_classes), as trained
-    objective_, dual_gap_ : the objective reached, and how far at most it is from the least one
-    n_iter_, converged_ : iterations, and whether the gap was met
-    n_features_in_, feature_names_in_ : as in scikit-learn
+        The classes, sorted.
+    coef_, intercept_ : ndarray
+        A row for each class; for two classes the difference of their rows, as scikit-learn has it.
+    weights_ : ndarray of shape (n_features [+ 1], n_classes)
+        The weights as trained.
+    objective_, dual_gap_ : float
+        The objective reached, and how far at most it is from the least one.
+    n_iter_ : int
+        Iterations.
+    converged_ : bool
+        Whether the gap was met.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     References
     ----------

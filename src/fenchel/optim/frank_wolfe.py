@@ -284,11 +284,11 @@ class _Run:
         # The gap is at least <grad, x - v>: the maximiser is asked only where that does not rule convergence out.
         gain = float(self.grad @ (self.x - v))
         if gain <= self.tol:
-            s = self.best_vertex()
+            self.best_vertex()
             if self.converged:
                 return False
-            if gain <= 0:  # x itself is the nearest: any vertex that leads down will do
-                v = s
+            if gain <= 0:  # no vertex is worth its distance yet: the next, smaller lam lets go of x
+                return True
         return self.towards(v)
 
     # -- steps ---------------------------------------------------------------------------------------------------------

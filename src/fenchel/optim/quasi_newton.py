@@ -18,8 +18,10 @@ __all__ = ["ProjectedResult", "projected_quasi_newton", "spectral_projected_grad
 
 _EPS = float(np.finfo(np.float64).eps)
 _DECREASE = 1e-4
-# The longest step, in units of x: the projection of a point that far away is off by as many roundings.
+# The longest step before projecting, in units of x.
 _FAR = 1e3
+# The projection of a point this far away, in units of x, is off by as many roundings; it is projected again.
+_NEAR = 10.0
 _INNER_ITER = 50
 _HALVINGS = 50
 
@@ -71,8 +73,15 @@ class _Problem:
             raise OracleError("project returned a point that is not finite")
         return point.ravel()
 
+    def along(self, x: Array, grad: Array, length: float) -> Array:
+        """P(x − length grad) − x."""
+        point = self.project(x - length * grad)
+        if length * np.abs(grad).max() > _NEAR * max(1.0, np.abs(x).max()):
+            point = self.project(point)
+        return point - x
+
     def residual(self, x: Array, grad: Array) -> float:
-        return float(np.linalg.norm(self.project(x - grad) - x))
+        return float(np.linalg.norm(self.along(x, grad, 1.0)))
 
     def gap(self, x: Array, grad: Array) -> float:
         if self.gap_function is None:
@@ -122,13 +131,13 @@ def _spectral(
     best = x, value, grad
     recent = deque([value], maxlen=memory)
     if length == 0:
-        first = problem.project(x - grad) - x
+        first = problem.along(x, grad, 1.0)
         if problem.solved(x, grad, float(np.linalg.norm(first))):
             return x, value, grad, 0
         length = min(1.0 / float(np.abs(first).max()), _longest(x, grad))
     n_iter = 0
     while n_iter < max_iter:
-        direction = problem.project(x - length * grad) - x
+        direction = problem.along(x, grad, length)
         square = float(direction @ direction)
         # ‖P(x − a grad) − x‖ grows with a, divided by a it falls: this bounds the residual without a projection.
         if problem.solved(x, grad, np.sqrt(square) * max(1.0, 1.0 / length)):
@@ -192,7 +201,7 @@ def _residual_step(problem: _Problem, x: Array, value: float, grad: Array, lengt
     """
     residual = problem.residual(x, grad)
     for shorter in (1.0, 0.1, 0.01):
-        step = problem.project(x - shorter * length * grad) - x
+        step = problem.along(x, grad, shorter * length)
         new_value, new_grad = problem.evaluate(x + step)
         if _as_good(new_value, value) and problem.residual(x + step, new_grad) < residual:
             return step, new_value, new_grad
@@ -270,7 +279,7 @@ def _newton_direction(
         length = 1.0 / model.scale
     else:
         length = min(1.0, 1.0 / float(np.abs(grad).sum()))
-    direction = problem.project(x - length * grad) - x
+    direction = problem.along(x, grad, length)
     return direction, min(float(grad @ direction), -float(direction @ direction) / length)
 
 
