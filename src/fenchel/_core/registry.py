@@ -201,6 +201,8 @@ def _fill() -> None:
     e = "fenchel.estimators"
     register("estimator", "fenchel_young_classifier", f"{e}.classify:FenchelYoungClassifier",
              "a class, by a projection loss", "FenchelYoungClassifier()")  # fmt: skip
+    register("estimator", "ordinal_classifier", f"{e}.ordinal:OrdinalClassifier", "an ordered grade",
+             "OrdinalClassifier()")  # fmt: skip
     register("estimator", "table_model", "fenchel.cli.model:TableModel", "a model with the table encoder before it")
 
 

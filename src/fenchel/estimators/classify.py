@@ -4,36 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets, unique_labels
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
-
 from .._core import registry
-from .._core.checks import check_choice
-from .._core.errors import InvalidInput
 from .._core.types import Array
-from ..decoders.calibrated import Calibrated
-from ..losses.fenchel_young import FenchelYoung
+from ..structures.base import Structure
 from ..structures.simplex import Simplex
-from .base import LinearEstimator, make_cost
+from .classes import ClassEstimator
 
 __all__ = ["FenchelYoungClassifier"]
 
-_PROJECTIONS = ("simplex", "cube", "nonnegative", "reals")
 
-
-def _has_probabilities(self: FenchelYoungClassifier) -> bool:
-    if self.projection != "simplex":
-        raise AttributeError(
-            f"with projection={self.projection!r} marginals are no probabilities; use predict_marginals"
-        )
-    return True
-
-
-class FenchelYoungClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
+class FenchelYoungClassifier(ClassEstimator):
     """A linear classifier trained by a projection loss and decoded for the cost of a mistake.
 
     Minimises the weighted mean of S(Wᵀx_i; φ(y_i)) + alpha/2 ‖W‖², where S is the Fenchel-Young loss of the chosen
@@ -108,6 +88,8 @@ class FenchelYoungClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[
     True
     """
 
+    _projections = ("simplex", "cube", "nonnegative", "reals")
+
     def __init__(
         self,
         regularizer: Any = "euclidean",
@@ -141,84 +123,12 @@ class FenchelYoungClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FenchelYoungClassifier:
-        """Train on rows X and their classes y."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        check_classification_targets(y)
-        old_classes = getattr(self, "classes_", None)
-        classes, codes = np.unique(y, return_inverse=True)
-        loss = self._set_up(classes)
-        if self.warm_start and old_classes is not None and not np.array_equal(old_classes, classes):
-            raise InvalidInput(
-                f"warm_start=True needs the classes of the last fit, {list(old_classes)}, but y has {list(classes)}"
-            )
-        self.classes_ = classes
-        weights = self._weights(X, codes, sample_weight)
-        self._train(X, Simplex(len(classes)).encode(codes, X.dtype), loss, weights)
-        return self
+    def _answers(self, k: int) -> Structure:
+        return Simplex(k)
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> FenchelYoungClassifier:
-        """Learn from the rows one by one, going on from what was learned before.
-
-        The first call names all ``classes`` that will come. Chunks of any size give the same weights.
-        """
-        first = not hasattr(self, "classes_")
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first)
-        check_classification_targets(y)
-        if first:
-            if classes is None:
-                raise InvalidInput("classes must be given in the first call of partial_fit: all that will come")
-            self.classes_ = unique_labels(classes)
-        elif classes is not None and not np.array_equal(self.classes_, unique_labels(classes)):
-            raise InvalidInput(f"classes are {list(classes)}, but the first call named {list(self.classes_)}")
-        if self.class_weight == "balanced":
-            raise InvalidInput("class_weight='balanced' needs all of y at once; give partial_fit a dict of weights")
-        known = np.isin(y, self.classes_)
-        if not known.all():
-            raise InvalidInput(f"y holds {y[~known][0]!r}, which is not among the classes {list(self.classes_)}")
-        codes = np.searchsorted(self.classes_, y)
-        loss = self._set_up(self.classes_)
-        truths = Simplex(len(self.classes_)).encode(codes, X.dtype)
-        self._train_part(X, truths, loss, self._weights(X, codes, sample_weight))
-        return self
-
-    def _set_up(self, classes: Array) -> FenchelYoung:
-        """The loss and the decoder for these classes, refused here if they do not fit."""
-        k = len(classes)
-        projection = check_choice(self.projection, "projection", _PROJECTIONS)
-        structure = registry.find("structure", projection).load()(k)
-        loss = FenchelYoung(structure, self.regularizer, strength=self.strength)
-        self.decoder_ = self._check_decoding(Calibrated(Simplex(k), make_cost(self.cost)), loss)
-        return loss
-
-    def _weights(self, X: Any, codes: Array, sample_weight: Any) -> Array | None:
-        if sample_weight is None and self.class_weight is None:
-            return None
-        weights = np.array(_check_sample_weight(sample_weight, X, dtype=np.float64))
-        if self.class_weight is not None:
-            y = self.classes_[codes]
-            present = np.unique(y)
-            by_class = compute_class_weight(
-                self.class_weight, classes=present, y=y, **_weighting(sample_weight, weights)
-            )
-            weights *= by_class[np.searchsorted(present, y)]
-        return weights
-
-    def predict(self, X: Any) -> Array:
-        """The class of least expected cost for each row."""
-        check_is_fitted(self)
-        return np.asarray(self.classes_[self.decoder_.decode(self._output(X))])
-
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Array:
-        """The probability of each class, the model's μ; only where scores are projected to the simplex."""
-        return self.predict_marginals(X)
-
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> Array:
-        """The logarithm of :meth:`predict_proba`; -inf for classes that are ruled out."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X)))
+    def _projection_set(self, projection: str, k: int) -> Structure:
+        made: Structure = registry.find("structure", projection).load()(k)
+        return made
 
     def decision_function(self, X: Any) -> Array:
         """The scores θ of the classes; for two classes the difference of the second and the first."""
@@ -236,11 +146,3 @@ class FenchelYoungClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[
 
 def _binary_difference(rows: Array) -> Array:
     return rows[1:] - rows[:1] if len(rows) == 2 else rows
-
-
-def _weighting(sample_weight: Any, weights: Array) -> dict[str, Any]:
-    """scikit-learn balances by weighted counts from 1.7 on; before, compute_class_weight does not take weights."""
-    from inspect import signature
-
-    takes = "sample_weight" in signature(compute_class_weight).parameters
-    return {"sample_weight": weights} if takes and sample_weight is not None else {}

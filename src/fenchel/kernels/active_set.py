@@ -92,7 +92,7 @@ def _gram(u, v, origin, k):
 
 @inline_kernel
 def _same(u, v, k):
-    for t in range(k):  # noqa: SIM110 (numba has no all() of a generator)
+    for t in range(k):
         if u[t] != v[t]:
             return False
     return True

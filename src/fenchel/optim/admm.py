@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._core import parallel
 from .._core.checks import as_float_array, check_count, check_finite_positive
 from .._core.errors import InvalidInput
 from .._core.types import Array, ArrayLike
-from ..kernels import simplex
 
 __all__ = ["AdmmResult", "birkhoff_admm"]
 
@@ -67,7 +65,10 @@ def birkhoff_admm(R: ArrayLike, rho: float = 1.0, tol: float = 1e-6, max_iter: i
 
 
 def _project_rows(scores: Array) -> Array:
-    rows = np.ascontiguousarray(scores).reshape(-1, scores.shape[-1])
-    out = np.empty_like(rows)
-    parallel.run(simplex.project, len(rows), rows.size, rows, 1.0, out)
-    return out.reshape(scores.shape)
+    """Each row's projection onto the simplex, by sorting (Held, Wolfe and Crowder 1974): no compiled code, on purpose."""
+    scores = scores - scores.max(axis=-1, keepdims=True)
+    ordered = -np.sort(-np.maximum(scores, -2.0), axis=-1)  # what is below the maximum by one or more becomes zero
+    size = np.arange(1, scores.shape[-1] + 1)
+    thresholds = (np.cumsum(ordered, axis=-1) - 1) / size
+    last = (ordered > thresholds).sum(axis=-1, keepdims=True) - 1
+    return np.maximum(scores - np.take_along_axis(thresholds, last, axis=-1), 0.0)

@@ -176,9 +176,9 @@ def _backtrack(
 ) -> _Step | None:
     """The first of a few shrinking steps that decreases enough below ``reference``.
 
-    Where values differ by no more than rounding, slopes decide (the approximate Wolfe test of Hager and Zhang 2005). The
-    change of the slope is taken from the change of the gradient: a part of it that is normal to the set would, times
-    the rounding by which x misses the set, drown the slope itself.
+    Where values differ by no more than rounding, slopes decide (the approximate Wolfe test of Hager and Zhang 2005).
+    The change of the slope is taken from the change of the gradient: the gradient's part normal to the set, times the
+    rounding by which x misses the set, would drown the slope itself.
     """
     length = 1.0
     for _ in range(_HALVINGS if slope < 0 else 0):
