@@ -219,6 +219,7 @@ def _ready(contender: Contender, case: Case, data: list[Any], references: list[A
                 setting = contender.settings[middle] if contender.settings else None
                 caught.clear()
                 function = contender.build(setting)
+                _Threads().use(1)  # of what is loaded by now: on a busy machine two threads can be 50 times slower
                 entry.inputs = entry.inputs or [contender.prepare(one) for one in data]
                 worst: dict[str, float] = {}
                 for i, reference in enumerate([] if contender.floor else references):

@@ -12,7 +12,7 @@ from fenchel.errors import ConvergenceWarning, IntractableOracle, InvalidInput, 
 from fenchel.losses import FenchelYoung
 from fenchel.scorers import Linear
 from fenchel.solvers import LBFGS, BlockFrankWolfe
-from fenchel.structures import Birkhoff, Budget, Cube, Finite, Oracle, Permutahedron, Product, Simplex
+from fenchel.structures import Birkhoff, Budget, Budgets, Cube, Finite, Oracle, Permutahedron, Product, Simplex
 
 seeds = st.integers(0, 2**32 - 1)
 quick = settings(deadline=None, max_examples=25)
@@ -34,7 +34,15 @@ def by_quadratic_program(vertices, theta):
     return (result.x @ flat).reshape(theta.shape)
 
 
-SMALL = [Budget(4, 1, 2), Budget(3, 2, 2), Birkhoff(3), Permutahedron(3), Permutahedron([2.0, 2.0, -1.0]), Simplex(4), Cube(3)]
+SMALL = [
+    Budget(4, 1, 2),
+    Budget(3, 2, 2),
+    Birkhoff(3),
+    Permutahedron(3),
+    Permutahedron([2.0, 2.0, -1.0]),
+    Simplex(4),
+    Cube(3),
+]
 
 
 @pytest.mark.parametrize("structure", SMALL, ids=repr)
@@ -280,3 +288,28 @@ def test_nearest_where_vertices_are_not_binary_is_enumerated_or_refused():
     oracle = Oracle(square.argmax, (2,), binary=False)
     with pytest.raises(MissingOracle, match="one argmax finds it only where vertices are 0/1"):
         oracle.nearest([2.0, 0.5])
+
+
+@pytest.mark.parametrize("oracle", ["argmax", "project", "kl_project"])
+def test_budgets_are_a_budget_per_item(oracle):
+    rng = np.random.default_rng(0)
+    lows, highs = np.array([0, 1, 2, 0]), np.array([1, 1, 4, 0])
+    theta = rng.normal(size=(4, 5))
+    structure = Budgets.of(5, lows=lows, highs=highs)
+    expected = [getattr(Budget(5, int(a), int(b)), oracle)(t) for a, b, t in zip(lows, highs, theta, strict=True)]
+    assert np.allclose(getattr(structure, oracle)(theta), expected)
+    assert np.allclose(getattr(structure.take([2, 0]), oracle)(theta[[2, 0]]), [expected[2], expected[0]])
+    assert np.allclose(structure.marginals(theta)[1][2], Budget(5, 2, 4).marginals(theta[2])[1])
+    with pytest.raises(InvalidInput, match="batch of 3; take"):
+        getattr(structure, oracle)(theta[:3])
+
+
+def test_training_on_budgets_in_blocks():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 4))
+    truths = (X @ rng.normal(size=(4, 5)) + rng.normal(size=(50, 5)) > 0.3).astype(float)
+    highs = np.maximum(2, truths.sum(axis=1).astype(int))
+    loss = FenchelYoung(Budgets.of(5, lows=np.zeros(50, int), highs=highs), "euclidean")
+    best = LBFGS(tol=1e-8).minimize(Linear(X, (5,)), loss, truths, 0.1)
+    other = BlockFrankWolfe(tol=1e-3, block_size=6, random_state=0).minimize(Linear(X, (5,)), loss, truths, 0.1)
+    assert 0 <= other.value - best.value <= other.gap

@@ -244,7 +244,7 @@ def _projection_losses(kind: str, **options: Any) -> Contender:
         return lambda theta: theirs.call(project, theta.reshape(len(theta), -1))
 
     tolerances = (1e-11, 1e-12, 3e-13, 1e-13, 3e-14, 1e-14, 3e-15, 1e-15, 1e-16)
-    return Contender(f"projection-losses Birkhoff ({kind})", build, threads="each", settings=tolerances, **options)
+    return Contender(f"projection-losses Birkhoff ({kind})", build, settings=tolerances, **options)
 
 
 def _birkhoff_kl(n: int, target: float, scale: float) -> Case:
@@ -272,7 +272,7 @@ def _birkhoff_kl(n: int, target: float, scale: float) -> Case:
 
         return lambda theta: bregman_log_projection_batch(theta, ones, ones, max_iter=100000, tol=tol)["T"]
 
-    few = n * scale <= 50
+    few = n <= 34 and scale == 1
     tolerances = tuple(float(f"{m}e{e}") for e in range(-4, -9, -1) for m in (3, 1))
     return Case(
         name=f"birkhoff-kl-n{n}-scale{scale:g}",
@@ -320,7 +320,7 @@ def _birkhoff_euclidean(n: int, target: float, scale: float) -> Case:
         peers=(
             Contender("POT smooth_ot_dual", smooth("smooth_ot_dual"), threads="each", settings=tolerances),
             Contender("POT smooth_ot_semi_dual", smooth("smooth_ot_semi_dual"), threads="each", settings=tolerances),
-            _projection_losses("Euclidean"),
+            _projection_losses("Euclidean", threads="each"),
         ),
         reference=_reference(entropic=False),
         measure=_against_plan,

@@ -120,6 +120,7 @@ def _fill() -> None:
         "Budget(1, 0, 1)",
         "Budget(3, 0, 0)",
     )
+    register("structure", "budgets", f"{s}.budget:Budgets", "a budget for each item of a batch")
     register("structure", "birkhoff", f"{s}.birkhoff:Birkhoff", "a permutation, as a matrix: matchings and rankings",
              "Birkhoff(1)", "Birkhoff(2)", "Birkhoff(4)")  # fmt: skip
     register(

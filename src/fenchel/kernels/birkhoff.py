@@ -22,6 +22,8 @@ __all__ = ["decompose", "most_terms", "project", "round_to_doubly_stochastic", "
 # How often a line search may look, and how often duals may be absorbed into the scores.
 _MOST_LOOKS = 40
 _MOST_SHIFTS = 3
+# Steps from given duals before the method starts anew from its own.
+_PATIENCE = 20
 # Sums are right at this distance from one, and good enough for a decomposition or a draw at that; Newton steps of a
 # rounding; entries taken for zero; mass taken for none.
 _ROUNDING = 1e-15
@@ -190,19 +192,11 @@ def project(
             cold = cold or not (abs(u[i]) < np.inf and abs(v[i]) < np.inf)
             for j in range(n):
                 forbidden = forbidden or scores[i, j] == -np.inf
+        given = not cold
         n_iter[b] = 0
-        if cold or forbidden:
-            if not solve_one(scores, price, row_of, column_of, level, sums, previous, done, step):
-                status[b] = 1
-                error[b] = np.inf
-                point[:] = np.nan
-                continue
-        if cold:
-            for j in range(n):
-                v[j] = price[j]
-            for i in range(n):
-                u[i] = scores[i, column_of[i]] - v[column_of[i]]
-            center_duals(scores, u, v, column_of, shifted, back, price, 0.25, 10)
+        fits = True
+        if forbidden and given:
+            fits = solve_one(scores, price, row_of, column_of, level, sums, previous, done, step)
         shifts = 0
         steps = 0
         fresh = True
@@ -210,7 +204,17 @@ def project(
         polished = False
         bound = np.inf
         residual = 0.0
-        while True:
+        while fits:
+            if cold:
+                fits = solve_one(scores, price, row_of, column_of, level, sums, previous, done, step)
+                if not fits:
+                    break
+                for i in range(n):
+                    j = column_of[i]
+                    v[j] = price[j]
+                    u[i] = scores[i, j] - price[j]
+                center_duals(scores, u, v, column_of, shifted, back, price, 0.25, 10)
+                cold = False
             if fresh:
                 subtract_duals(scores, u, v, shifted)
                 for i in range(n):
@@ -249,6 +253,12 @@ def project(
                 factored = False
                 polished = False
                 continue
+            if given and steps == _PATIENCE:  # the given duals were no good start
+                given = False
+                cold = True
+                fresh = True
+                factored = False
+                continue
             polished = bound <= tol
             steps += 1
             slope = 0.0
@@ -278,6 +288,11 @@ def project(
                     t = low + (high - low) * max(0.1, min(0.9, part))
             for j in range(n):
                 price[j] = trial[j]
+        if not fits:
+            status[b] = 1
+            error[b] = np.inf
+            point[:] = np.nan
+            continue
         for i in range(n):
             u[i] += level[i]
             v[i] += price[i]

@@ -24,7 +24,7 @@ def _clipped_sum(row, tau):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def project(start: int, stop: int, theta: Array, low: float, high: float, out: Array) -> None:
+def project(start: int, stop: int, theta: Array, lows: Array, highs: Array, out: Array) -> None:
     """out[i] = the Euclidean projection of theta[i] onto {0 <= mu <= 1, low <= sum mu <= high}.
 
     The answer is clip(theta - tau, 0, 1) with tau = 0, or where that breaks a bound m the tau with sum m: Newton's
@@ -34,6 +34,7 @@ def project(start: int, stop: int, theta: Array, low: float, high: float, out: A
     k = theta.shape[1]
     for i in range(start, stop):
         row = theta[i]
+        low, high = float(lows[i]), float(highs[i])
         total, inside = _clipped_sum(row, 0.0)
         tau = 0.0
         if total > high or total < low:
@@ -82,7 +83,7 @@ def project(start: int, stop: int, theta: Array, low: float, high: float, out: A
 
 
 @kernel
-def kl_project(start: int, stop: int, theta: Array, descending: Array, low: float, high: float, out: Array) -> None:
+def kl_project(start: int, stop: int, theta: Array, descending: Array, lows: Array, highs: Array, out: Array) -> None:
     """out[i] = argmax <theta, mu> - <mu, log mu> over the budget polytope: min(1, exp(theta - 1 - tau)).
 
     With the scores in decreasing order the entries at one come first: the first count r of them for which the rest,
@@ -92,6 +93,7 @@ def kl_project(start: int, stop: int, theta: Array, descending: Array, low: floa
     tail = np.empty(k + 1)
     for i in range(start, stop):
         row = descending[i]
+        low, high = float(lows[i]), float(highs[i])
         total = 0.0
         for j in range(k):
             d = row[j] - 1.0
@@ -140,16 +142,20 @@ def kl_project(start: int, stop: int, theta: Array, descending: Array, low: floa
 
 
 @kernel
-def marginals(start: int, stop: int, theta: Array, low: int, high: int, log_sum: Array, out: Array) -> None:
+def marginals(start: int, stop: int, theta: Array, lows: Array, highs: Array, log_sum: Array, out: Array) -> None:
     """Gibbs marginals of subsets with low to high labels, by a forward and a backward pass over counts, O(k high).
 
     Both passes run in the log domain, relative to nothing: scores of any size and -inf are exact.
     """
     k = theta.shape[1]
-    forward = np.empty((k + 1, high + 1))
-    backward = np.empty(high + 1)
-    previous = np.empty(high + 1)
+    most = 0
     for i in range(start, stop):
+        most = max(most, highs[i])
+    forward = np.empty((k + 1, most + 1))
+    backward = np.empty(most + 1)
+    previous = np.empty(most + 1)
+    for i in range(start, stop):
+        low, high = lows[i], highs[i]
         for c in range(high + 1):
             forward[0, c] = -np.inf
         forward[0, 0] = 0.0

@@ -134,6 +134,7 @@ class Birkhoff(Structure):
             kernel, count, rows.size * self.n, scores, tol, max_iter, False, out, row_dual, column_dual, error, n_iter,
             status,
         )  # fmt: skip
+        status[np.isnan(out[:, 0, 0])] = 1
         self._refuse_impossible(status)
         return Solved(points=out, error=error, n_iter=n_iter, converged=status == 0)
 

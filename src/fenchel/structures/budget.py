@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import comb
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ from ..kernels import budget as kernels
 from .base import Accuracy, Structure
 from .cube import Cube
 
-__all__ = ["Budget"]
+__all__ = ["Budget", "Budgets"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,6 +59,10 @@ class Budget(Structure):
     def n_vertices(self) -> int:
         return sum(comb(self.k, m) for m in range(self.low, self.high + 1))
 
+    def _bounds(self, n: int) -> tuple[Array, Array]:
+        """The bounds of each of n rows."""
+        return np.full(n, self.low), np.full(n, self.high)
+
     def separation(self, p: float = 2) -> float:
         if self.low < self.high:
             return 1.0
@@ -84,7 +89,8 @@ class Budget(Structure):
     def _encode(self, outputs: Array, dtype: np.dtype[Any]) -> Array:
         rows = Cube(self.k)._encode(outputs, dtype)
         counts = rows.sum(axis=-1)
-        bad = (counts < self.low) | (counts > self.high)
+        low, high = self._bounds(len(rows))
+        bad = (counts < low) | (counts > high)
         if bad.any():
             i = int(bad.argmax())
             raise InvalidInput(
@@ -110,10 +116,11 @@ class Budget(Structure):
 
     def _check_possible(self, rows: Array) -> None:
         """A row with fewer than ``low`` allowed labels has no output."""
-        if self.low and rows.size and rows.min() == -np.inf:
+        if rows.size and rows.min() == -np.inf:
             allowed = (rows > -np.inf).sum(axis=-1)
-            if allowed.min() < self.low:
-                i = int(allowed.argmin())
+            short = allowed < self._bounds(len(rows))[0]
+            if short.any():
+                i = int(short.argmax())
                 raise InvalidInput(
                     f"scores forbid all but {int(allowed[i])} labels at sample {i}, but {self!r} needs {self.low}"
                 )
@@ -121,7 +128,7 @@ class Budget(Structure):
     def _argmax(self, rows: Array) -> Array:
         self._check_possible(rows)
         order = np.argsort(-rows, axis=-1, kind="stable")
-        counts = np.clip((rows > 0).sum(axis=-1), self.low, self.high)
+        counts = np.clip((rows > 0).sum(axis=-1), *self._bounds(len(rows)))
         rank = np.empty_like(order)
         np.put_along_axis(rank, order, np.broadcast_to(np.arange(self.k), order.shape), axis=-1)
         return (rank < counts[:, None]).astype(rows.dtype)
@@ -129,7 +136,7 @@ class Budget(Structure):
     def _project(self, rows: Array, accuracy: Accuracy) -> Array:
         self._check_possible(rows)
         out = np.empty_like(rows)
-        parallel.run(kernels.project, len(rows), rows.size, rows, float(self.low), float(self.high), out)
+        parallel.run(kernels.project, len(rows), rows.size, rows, *self._bounds(len(rows)), out)
         return out
 
     def _kl_project(self, rows: Array, accuracy: Accuracy) -> Array:
@@ -137,14 +144,14 @@ class Budget(Structure):
         out = np.empty_like(rows)
         # The threshold is that of scores in decreasing order; numpy sorts faster than a compiled loop would.
         descending = -np.sort(-rows, axis=-1)
-        parallel.run(kernels.kl_project, len(rows), rows.size, rows, descending, float(self.low), float(self.high), out)
+        parallel.run(kernels.kl_project, len(rows), rows.size, rows, descending, *self._bounds(len(rows)), out)
         return out
 
     def _marginals(self, rows: Array) -> tuple[Array, Array]:
         self._check_possible(rows)
         out, log_sum = np.empty_like(rows), np.empty(len(rows))
         work = rows.size * (self.high + 1)
-        parallel.run(kernels.marginals, len(rows), work, rows, self.low, self.high, log_sum, out)
+        parallel.run(kernels.marginals, len(rows), work, rows, *self._bounds(len(rows)), log_sum, out)
         return log_sum, out
 
     def _decompose(self, rows: Array) -> tuple[Array, Array]:
@@ -161,7 +168,8 @@ class Budget(Structure):
         ends = np.cumsum(np.clip(rows, 0, 1), axis=-1, dtype=np.float64)
         total = ends[:, -1:]
         whole = np.round(total)
-        target = np.clip(np.where(np.abs(total - whole) < 1e-6, whole, total), self.low, self.high)
+        low, high = self._bounds(len(rows))
+        target = np.clip(np.where(np.abs(total - whole) < 1e-6, whole, total), low[:, None], high[:, None])
         return np.where(total > 0, ends * (target / np.where(total > 0, total, 1)), ends)
 
     @staticmethod
@@ -177,5 +185,49 @@ class Budget(Structure):
 
     def _violation(self, rows: Array) -> Array:
         total = rows.sum(axis=-1, dtype=np.float64)
-        outside = np.maximum(np.maximum(self.low - total, total - self.high), 0)
+        low, high = self._bounds(len(rows))
+        outside = np.maximum(np.maximum(low - total, total - high), 0)
         return np.maximum(Cube(self.k)._violation(rows), outside)
+
+
+@dataclass(frozen=True, repr=False)
+class Budgets(Budget):
+    """A :class:`Budget` for each item of a batch: item i may have ``lows[i]`` to ``highs[i]`` of the k labels.
+
+    What multilabel training needs when a truth has more labels than predictions will be allowed: on its own larger
+    budget its loss is finite. ``take(idx)`` is the structure for some of the items.
+
+    >>> import numpy as np
+    >>> from fenchel.structures import Budgets
+    >>> Budgets.of(3, lows=[0, 0], highs=[1, 2]).project([[0.9, 0.7, 0.1], [0.9, 0.7, 0.1]])
+    array([[0.6, 0.4, 0. ],
+           [0.9, 0.7, 0.1]])
+    """
+
+    lows: tuple[int, ...] = ()
+    highs: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, k: int, *, lows: Any, highs: Any) -> Budgets:
+        """The budgets with these bounds, one pair per item."""
+        low, high = np.broadcast_arrays(np.asarray(lows), np.asarray(highs))
+        if low.ndim != 1 or len(low) == 0 or low.dtype.kind not in "iu" or high.dtype.kind not in "iu":
+            raise InvalidInput("lows and highs must be rows of whole numbers, one pair per item")
+        if np.any(low > high):
+            i = int(np.argmax(low > high))
+            raise InvalidInput(f"the budget of item {i} is empty: low is {low[i]} and high is {high[i]}")
+        return cls(k, int(low.min()), int(high.max()), tuple(map(int, low)), tuple(map(int, high)))
+
+    def __repr__(self) -> str:
+        return f"Budgets({self.k}, {len(self.lows)} items, {self.low} to {self.high} labels)"
+
+    def missing(self) -> Mapping[str, str]:
+        return {**super().missing(), "vertices": "its items have different vertices; ask Budget for one of them"}
+
+    def take(self, idx: Any) -> Budgets:
+        return Budgets.of(self.k, lows=np.array(self.lows)[idx], highs=np.array(self.highs)[idx])
+
+    def _bounds(self, n: int) -> tuple[Array, Array]:
+        if n != len(self.lows):
+            raise InvalidInput(f"{self!r} was given a batch of {n}; take(idx) gives the structure for other items")
+        return np.array(self.lows), np.array(self.highs)
