@@ -204,6 +204,10 @@ def _fill() -> None:
              "a class, by a projection loss", "FenchelYoungClassifier()")  # fmt: skip
     register("estimator", "ordinal_classifier", f"{e}.ordinal:OrdinalClassifier", "an ordered grade",
              "OrdinalClassifier()")  # fmt: skip
+    register("estimator", "multilabel_classifier", f"{e}.multilabel:MultilabelClassifier", "a set of labels",
+             "MultilabelClassifier()")  # fmt: skip
+    register("estimator", "label_ranker", f"{e}.rank:LabelRanker", "a ranking of labels",
+             "LabelRanker()")  # fmt: skip
     register("estimator", "table_model", "fenchel.cli.model:TableModel", "a model with the table encoder before it")
 
 
