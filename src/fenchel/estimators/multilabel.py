@@ -90,7 +90,7 @@ class MultilabelClassifier(LinearEstimator):
     array([[1, 0, 0, 0],
            [0, 1, 0, 0]])
     >>> model.high_
-    3
+    4
     """
 
     def __init__(

@@ -385,7 +385,7 @@ def _round_one(point, out, goal, shape, graph, a, c, sums, step, pivot, ground):
 
 @kernel
 def round_to_doubly_stochastic(start: int, stop: int, points: Array, out: Array) -> None:
-    """out[b] = a doubly stochastic matrix near points[b], which is nearly one; row and column sums are right to 1e-15.
+    """out[b] = a doubly stochastic matrix near points[b], which is nearly one; its sums are right to about 1e-15.
 
     Rows and columns are scaled, so zeros stay zeros, unless no scaling with these zeros fits; then what is missing is
     spread over the rows and columns that lack it. O(n^3 / 6) per step, two steps as a rule.
