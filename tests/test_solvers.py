@@ -72,7 +72,7 @@ class TestSolversAgree:
         X, v = problem(loss.structure)
         X = np.where(np.abs(X) < 0.8, 0, X)
         weights = np.linspace(0.5, 2, len(X)) if weighted else None
-        for solver in (LBFGS(tol=1e-8), BlockFrankWolfe(tol=1e-3, random_state=0)):
+        for solver in (LBFGS(tol=1e-13), BlockFrankWolfe(tol=1e-3, random_state=0)):
             dense = solver.minimize(
                 Linear(X, loss.structure.shape, intercept_scaling=1.0), loss, v, 0.1, sample_weight=weights
             )
@@ -83,7 +83,7 @@ class TestSolversAgree:
                 0.1,
                 sample_weight=weights,
             )
-            assert np.allclose(dense.w, sparse.w, atol=1e-6)
+            assert np.allclose(dense.w, sparse.w, atol=1e-5)  # only dense inputs are preconditioned
 
 
 @given(st.integers(1, 40), st.integers(1, 6), st.integers(0, 10**6), st.booleans())

@@ -262,7 +262,7 @@ class TestEuclideanProjection:
     def test_warm_start(self):
         theta = np.random.default_rng(0).normal(size=(10, 34, 34))
         cold, u, v, _, cold_steps, _ = solve(birkhoff.project, theta)
-        again, *_, error, steps, status = solve(birkhoff.project, theta, start=(u, v))
+        again, *_, steps, status = solve(birkhoff.project, theta, start=(u, v))
         assert not status.any()
         assert steps.max() <= 1
         np.testing.assert_allclose(again, cold, rtol=0, atol=1e-13)

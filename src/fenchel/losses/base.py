@@ -38,6 +38,14 @@ class Loss(ABC):
         return bool(np.isfinite(self.smoothness))
 
     @property
+    def typical_curvature(self) -> float:
+        """About how curved the loss is where training ends, for preconditioning; the smoothness is the most.
+
+        0.3 of it, by iteration counts over digits, wine, breast cancer and Gaussian data at alpha 1e-4 and 1e-2.
+        """
+        return 0.3 * self.smoothness
+
+    @property
     def strong_convexity(self) -> float:
         """A modulus of strong convexity of Ω in the Euclidean norm (0 where there is none); solvers step by it."""
         return 0.0 if np.isinf(self.smoothness) else self.multiplier / self.smoothness

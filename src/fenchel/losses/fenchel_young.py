@@ -61,6 +61,11 @@ class FenchelYoung(Loss):
     def differentiable(self) -> bool:
         return True  # every regularizer is strictly convex
 
+    @property
+    def typical_curvature(self) -> float:
+        # with no set to project on the loss is a quadratic
+        return super().typical_curvature if self.structure.bounded else self.smoothness
+
     def value_and_grad(self, theta: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
         rows, points, batch = self._pair(theta, v)
         fused = self.structure.fenchel_young(self.regularizer.name, rows, points, self.strength)

@@ -34,9 +34,11 @@ def lbfgs(
     stop: Callable[[LBFGSState], bool],
     max_iter: int = 1000,
     memory: int = 10,
+    precondition: Callable[[Array], Array] | None = None,
 ) -> LBFGSState:
     """Minimise a smooth convex ``function`` (value and gradient) from ``start`` until ``stop`` says so.
 
+    ``precondition(g)`` applies an approximation of the inverse Hessian, up to scale; without it that is the identity.
     Two-loop recursion over the last ``memory`` steps, O(memory · size) an iteration beside the function. Ends without
     ``stop`` at ``max_iter`` or where rounding allows no further decrease.
 
@@ -49,14 +51,14 @@ def lbfgs(
     changes: list[Array] = []
     rhos: list[float] = []
     while not stop(state) and state.n_iter < max_iter:
-        direction = _two_loops(state.gradient, steps, changes, rhos)
+        direction = _two_loops(state.gradient, steps, changes, rhos, precondition)
         slope = float(np.vdot(direction, state.gradient))
         if not slope < 0:  # rounding has spoiled the memory, or the gradient is zero
             if not steps:
                 break
             steps, changes, rhos = [], [], []
             continue
-        first = 1.0 if steps else min(1.0, 1.0 / np.abs(state.gradient).sum())
+        first = 1.0 if steps or precondition else min(1.0, 1.0 / np.abs(state.gradient).sum())
         found = _line_search(function, state, direction, slope, first)
         if found is None:
             if not steps:
@@ -76,16 +78,26 @@ def lbfgs(
     return state
 
 
-def _two_loops(gradient: Array, steps: list[Array], changes: list[Array], rhos: list[float]) -> Array:
+def _two_loops(
+    gradient: Array,
+    steps: list[Array],
+    changes: list[Array],
+    rhos: list[float],
+    precondition: Callable[[Array], Array] | None,
+) -> Array:
     q = -gradient
     if not steps:
-        return q
+        return q if precondition is None else precondition(q)
     coefficients = []
     for step, change, rho in zip(reversed(steps), reversed(changes), reversed(rhos), strict=True):
         a = rho * float(np.vdot(step, q))
         coefficients.append(a)
         q -= a * change
-    q *= 1.0 / (rhos[-1] * float(np.vdot(changes[-1], changes[-1])))
+    if precondition is None:
+        q *= 1.0 / (rhos[-1] * float(np.vdot(changes[-1], changes[-1])))
+    else:
+        q = precondition(q)
+        q *= 1.0 / (rhos[-1] * float(np.vdot(changes[-1], precondition(changes[-1]))))
     for step, change, rho, a in zip(steps, changes, rhos, reversed(coefficients), strict=True):
         q += (a - rho * float(np.vdot(change, q))) * step
     return q

@@ -111,6 +111,29 @@ class Linear(Scorer):
     def _worth_threads(self, n: int) -> bool:
         return n > self._block_rows
 
+    def gram(self, p: Array | float) -> Array | None:
+        """Xᵀ diag(p) X over the rows, intercept included: O(rows · features²), as much as a few evaluations."""
+        n, d = self.X.shape
+        if self.sparse or d > min(n, 1000, max(64, 10 * self.n_scores)):
+            return None
+        full = np.empty((self.weights_shape[0],) * 2)
+        weights = None if np.ndim(p) == 0 else np.asarray(p)
+        block = max(64, 2_000_000 // (d * d))
+        parts: list[Any] = [None] * -(-n // block)
+
+        def add(b: int, start: int, stop: int) -> None:
+            rows = self.X[start:stop]
+            scaled = rows if weights is None else rows * weights[start:stop, None].astype(rows.dtype)
+            parts[b] = rows.T @ scaled, scaled.sum(axis=0, dtype=np.float64)
+
+        parallel.run_blocks(add, n, block, worth=n > block)
+        full[:d, :d] = sum(part[0] for part in parts)
+        if self.intercept_scaling is not None:
+            total = float(n) if weights is None else float(weights.sum())
+            full[d, :d] = full[:d, d] = self.intercept_scaling * sum(part[1] for part in parts)
+            full[d, d] = self.intercept_scaling**2 * total
+        return full * float(p) if weights is None else full
+
     def squared_norms(self) -> Array:
         """‖x_i‖² of each row, the intercept's column included."""
         if self._squared_norms is None:
