@@ -313,3 +313,23 @@ def test_training_on_budgets_in_blocks():
     best = LBFGS(tol=1e-8).minimize(Linear(X, (5,)), loss, truths, 0.1)
     other = BlockFrankWolfe(tol=1e-3, block_size=6, random_state=0).minimize(Linear(X, (5,)), loss, truths, 0.1)
     assert 0 <= other.value - best.value <= other.gap
+
+
+def test_a_score_within_rounding_of_the_threshold_ends_the_search():
+    """These scores made the count of positive entries alternate between three and four for ever."""
+    digits = ["-0x1.402751fb2a42ep-1", "-0x1.ff8bc0dc5e0ffp-2", "-0x1.52fb5be10396ap-2", "-0x1.82289c5bc6ea7p-1",
+              "0x1.4e5bac4f50a2ap-2", "-0x1.2757ab0fa4827p-1", "-0x1.95de7399049a4p-5", "-0x1.272df17a13e14p-1",
+              "-0x1.66f5b453135c2p-1", "-0x1.67c92a019bd7ap-2"]  # fmt: skip
+    theta = np.array([float.fromhex(d) for d in digits])
+    assert np.isclose(Simplex(10).project(theta).sum(), 1)
+
+
+@given(seeds, st.integers(2, 12))
+@quick
+def test_projecting_again_changes_nothing_but_rounding(seed, k):
+    """Points of the set have many entries on its thresholds: the hardest input for a search."""
+    rng = np.random.default_rng(seed)
+    for structure in (Simplex(k), Budget(k, k // 3, k // 2 + 1), Permutahedron(k), Cube(k)):
+        mu = structure.project(rng.normal(size=(200, k)))
+        shifted = mu + rng.normal(size=(200, 1)) if not isinstance(structure, Cube | Budget) else mu
+        assert np.allclose(structure.project(shifted), mu, atol=1e-12)

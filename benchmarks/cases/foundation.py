@@ -119,9 +119,7 @@ def _simplex(n: int, k: int, target: float) -> Case:
         scale=1.0,
         sets=3 if big else 12,
         seconds=10.0 if big else 6.0,
-        why="a good part of the time is reading the scores and touching fresh memory for the answer: see the floor"
-        if big
-        else "",
+        why="reading the scores and touching fresh memory for the answer is part of it: see the floor" if big else "",
     )
 
 

@@ -23,61 +23,57 @@ def _clipped_sum(row, tau):  # type: ignore[no-untyped-def]
     return total, inside
 
 
+@inline_kernel
+def _threshold(row, total, inside, target):  # type: ignore[no-untyped-def]
+    """tau with Σ clip(row − tau, 0, 1) = target.
+
+    Newton's method on a piecewise linear, non-increasing function, kept inside a bracket by bisection. On the piece that
+    holds the answer a Newton step is exact.
+    """
+    top = -np.inf
+    bottom = np.inf
+    for j in range(row.shape[0]):
+        top = max(top, row[j])
+        bottom = min(bottom, row[j] if row[j] > -np.inf else np.inf)
+    left = 0.0 if total > target else bottom - 1.0  # the sum here is >= target
+    right = top if total > target else 0.0  # and here <= target
+    tau = 0.0
+    for _ in range(200):
+        if total == target:
+            break
+        if total > target:
+            left = tau
+        else:
+            right = tau
+        step = tau + (total - target) / inside if inside > 0.0 else np.inf
+        if not ((step > left) & (step < right)):
+            step = 0.5 * (left + right)
+            if (step <= left) | (step >= right):
+                break
+        if step == tau:
+            break
+        tau = step
+        total, inside = _clipped_sum(row, tau)
+        if abs(total - target) <= 4e-15 * target:
+            break
+    return tau
+
+
 @kernel
 def project(start: int, stop: int, theta: Array, lows: Array, highs: Array, out: Array) -> None:
     """out[i] = the Euclidean projection of theta[i] onto {0 <= mu <= 1, low <= sum mu <= high}.
 
-    The answer is clip(theta - tau, 0, 1) with tau = 0, or where that breaks a bound m the tau with sum m: Newton's
-    method on a piecewise linear, non-increasing function, kept inside a bracket by bisection; the last step is
-    exact once both ends of the bracket lie on one linear piece.
+    The answer is clip(theta - tau, 0, 1) with tau = 0, or where that breaks a bound m the tau with sum m.
     """
     k = theta.shape[1]
     for i in range(start, stop):
         row = theta[i]
-        low, high = float(lows[i]), float(highs[i])
         total, inside = _clipped_sum(row, 0.0)
         tau = 0.0
-        if total > high or total < low:
-            target = high if total > high else low
-            top = -np.inf
-            bottom = np.inf
-            for j in range(k):
-                top = max(top, row[j])
-                if row[j] > -np.inf:
-                    bottom = min(bottom, row[j])
-            left = 0.0 if total > high else bottom - 1.0  # the sum here is >= target
-            right = top if total > high else 0.0  # and here <= target
-            tau = right if total < low else left
-            s, c = total, inside
-            for _ in range(200):
-                if s == target:
-                    break
-                if s > target:
-                    left = tau
-                else:
-                    right = tau
-                step = tau + (s - target) / c if c > 0.0 else np.inf
-                if not ((step > left) & (step < right)):
-                    step = 0.5 * (left + right)
-                    if (step <= left) | (step >= right):
-                        break
-                if step == tau:
-                    break
-                tau = step
-                s, c = _clipped_sum(row, tau)
-            # exact on the piece that was found
-            fixed = 0.0
-            free = 0.0
-            count = 0.0
-            for j in range(k):
-                d = row[j] - tau
-                if d >= 1.0:
-                    fixed += 1.0
-                elif d > 0.0:
-                    free += row[j] - tau
-                    count += 1.0
-            if count > 0.0:
-                tau += (free + fixed - target) / count
+        if total > highs[i]:
+            tau = _threshold(row, total, inside, float(highs[i]))
+        elif total < lows[i]:
+            tau = _threshold(row, total, inside, float(lows[i]))
         for j in range(k):
             out[i, j] = min(max(row[j] - tau, 0.0), 1.0)
 

@@ -35,7 +35,7 @@ def _threshold(row, top, scale, buffer):  # type: ignore[no-untyped-def]
     """
     k = row.shape[0]
     tau = -1.0
-    count = 0.0
+    count = k + 1.0  # it can only fall; where it does not, or rounding makes it rise, the threshold is found
     if k >= _GATHER_FROM:
         m = 0
         for j in range(k):
@@ -50,7 +50,7 @@ def _threshold(row, top, scale, buffer):  # type: ignore[no-untyped-def]
                 d = buffer[j]
                 total += d if d > tau else 0.0
                 now += 1.0 if d > tau else 0.0
-            if now == count:
+            if now >= count:
                 return tau
             count = now
             tau = (total - 1.0) / now
@@ -61,7 +61,7 @@ def _threshold(row, top, scale, buffer):  # type: ignore[no-untyped-def]
             d = (row[j] - top) * scale
             total += d if d > tau else 0.0
             now += 1.0 if d > tau else 0.0
-        if now == count:
+        if now >= count:
             return tau
         count = now
         tau = (total - 1.0) / now
