@@ -35,6 +35,8 @@ def _threshold(row, total, inside, target):  # type: ignore[no-untyped-def]
     for j in range(row.shape[0]):
         top = max(top, row[j])
         bottom = min(bottom, row[j] if row[j] > -np.inf else np.inf)
+    if target == 0.0:
+        return top
     left = 0.0 if total > target else bottom - 1.0  # the sum here is >= target
     right = top if total > target else 0.0  # and here <= target
     tau = 0.0
