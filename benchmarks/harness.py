@@ -256,7 +256,7 @@ def _plan(variant: _Variant, share: float, rounds: int, best: float) -> float:
         one = variant.next_input()
         start = time.perf_counter()
         result = variant.entry.function(one)
-        last = time.perf_counter() - start
+        last = min(last, time.perf_counter() - start)
         del result
         if last > 1.0:
             break

@@ -3,8 +3,8 @@
 import pytest
 
 from fenchel._core import registry
-from fenchel.costs import Absolute, Hamming, ZeroOne
-from fenchel.structures import Cube, OrderSimplex, Product, Simplex
+from fenchel.costs import Absolute, CostMatrix, Discounted, Hamming, PrecisionAt, SquaredError, ZeroOne
+from fenchel.structures import Birkhoff, Budget, Cube, OrderSimplex, Product, Simplex
 from fenchel.testing import cost_checks, loss_checks, structure_checks
 
 
@@ -33,6 +33,16 @@ COSTS = [
     (Hamming(), Product(Simplex(3), 2)),
     (Hamming(), Product(OrderSimplex(3), 2)),
     (Hamming(), Product(Cube(2), 2)),
+    (Hamming(), Birkhoff(3)),
+    (Hamming(), Budget(4, 1, 2)),
+    (SquaredError(), Simplex(4)),
+    (SquaredError(), OrderSimplex(5)),
+    (CostMatrix([[0, 1, 4], [2, 0, 1], [3, 3, 0]]), Simplex(3)),
+    (CostMatrix([[0, 1, 4], [2, 0, 1], [3, 3, 0]]), OrderSimplex(3)),
+    (Discounted(), Birkhoff(1)),
+    (Discounted(), Birkhoff(4)),
+    (Discounted(exponential=True), Birkhoff(3)),
+    (PrecisionAt(2), Budget(4, 2, 2)),
 ]
 
 

@@ -6,12 +6,13 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fenchel.costs import Absolute, Hamming, ZeroOne
 from fenchel.errors import ConvergenceWarning, IncompatiblePair, InvalidInput
-from fenchel.losses import FenchelYoung
+from fenchel.losses import FenchelYoung, Hinge, Perceptron
 from fenchel.optim.lbfgs import lbfgs
 from fenchel.scorers import Linear
 from fenchel.solvers import LBFGS, BlockFrankWolfe
-from fenchel.structures import Cube, OrderSimplex, Product, Reals, Simplex
+from fenchel.structures import Birkhoff, Cube, OrderSimplex, Product, Reals, Simplex
 
 
 def problem(structure, n=60, d=4, seed=0):
@@ -100,6 +101,49 @@ def test_scorer_and_adjoint_are_transposes(n, d, seed, intercept):
         alone = [scorer.adjoint(r[i : i + 1], np.array([i])) for i in range(n)]
         assert np.allclose(sum(alone), scorer.adjoint(r))
         assert np.allclose(scorer.quadratic(r), [np.vdot(a, a) for a in alone])
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        Hinge(Simplex(4), ZeroOne()),
+        Hinge(OrderSimplex(4), Absolute()),
+        Hinge(Birkhoff(3), Hamming()),
+        Perceptron(Cube(3)),
+    ],
+    ids=repr,
+)
+def test_losses_with_kinks_are_solved_to_a_true_gap(loss):
+    X, v = problem(loss.structure)
+    scorer = Linear(X, loss.structure.shape, intercept_scaling=1.0)
+    best = BlockFrankWolfe(tol=1e-4, max_iter=3000, random_state=0).minimize(scorer, loss, v, 0.1)
+    lower = best.value - best.gap
+    rough = BlockFrankWolfe(tol=0.05, block_size=5, random_state=1).minimize(scorer, loss, v, 0.1)
+    for _, value, gap in rough.history:
+        assert value >= lower - 1e-12
+        assert value - best.value <= gap + 1e-12
+    rng = np.random.default_rng(0)
+    for _ in range(20):  # no weights nearby do better than the certificate allows
+        w = best.w + 0.05 * rng.normal(size=best.w.shape)
+        value = loss.value(scorer.scores(w), v).mean() + 0.05 * np.vdot(w, w)
+        assert value >= lower - 1e-12
+
+
+def test_the_multiclass_hinge_is_crammer_and_singers():
+    from sklearn.svm import LinearSVC
+
+    X, v = problem(Simplex(3), n=80, d=3)
+    y = v.argmax(axis=1)
+    alpha = 0.05
+    ours = BlockFrankWolfe(tol=1e-5, max_iter=5000, random_state=0).minimize(
+        Linear(X, (3,)), Hinge(Simplex(3), ZeroOne()), v, alpha
+    )
+    theirs = LinearSVC(
+        multi_class="crammer_singer", C=1 / (alpha * len(y)), fit_intercept=False, tol=1e-8, max_iter=10**6
+    )
+    w = theirs.fit(X, y).coef_.T
+    value = Hinge(Simplex(3), ZeroOne()).value(X @ w, v).mean() + alpha / 2 * np.vdot(w, w)
+    assert np.isclose(ours.value, value, rtol=1e-4)
 
 
 def test_products_do_not_depend_on_threads():

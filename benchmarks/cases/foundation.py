@@ -197,7 +197,7 @@ def _isotonic_by_min_max(theta: Array) -> Array:
 _ROWS, _FEATURES, _CLASSES = 20000, 50, 10
 _ALPHA = 1.0 / _ROWS  # scikit-learn's default, C = 1
 _EXCESS = "objective excess"
-_EVALUATIONS = 9  # of the objective, what L-BFGS needs here for 1e-6
+_EVALUATIONS = 8  # of the objective, what our L-BFGS needs here for 1e-6
 _TOLERANCES = tuple(float(f"{m}e{e}") for e in range(-1, -10, -1) for m in (3, 1))
 
 

@@ -170,12 +170,55 @@ def _fill() -> None:
              "FenchelYoung(OrderSimplex(4), KL())", "FenchelYoung(OrderSimplex(4), Gibbs(), strength=0.5)",
              "FenchelYoung(Reals(3), Euclidean())", "FenchelYoung(NonNegative(3), Euclidean())",
              "FenchelYoung(NonNegative(3), KL())", "FenchelYoung(Product(Simplex(3), 2), Euclidean())",
-             "FenchelYoung(Product(Simplex(3), 2), KL())", "FenchelYoung(Product(Cube(2), 2), Gibbs())")  # fmt: skip
+             "FenchelYoung(Product(Simplex(3), 2), KL())", "FenchelYoung(Product(Cube(2), 2), Gibbs())",
+             "FenchelYoung(Budget(4, 1, 2), Euclidean())", "FenchelYoung(Budget(4, 1, 2), KL())",
+             "FenchelYoung(Birkhoff(3), Euclidean())", "FenchelYoung(Birkhoff(3), KL(), strength=0.5)",
+             "FenchelYoung(Permutahedron(4), Euclidean())", "FenchelYoung(Permutahedron(4), KL())",
+             "FenchelYoung(Finite([[0, 0], [1, 0], [0, 1], [1, 1]]), Gibbs())",
+             "FenchelYoung(Oracle(example_argmax, (4,)), Euclidean())")  # fmt: skip
+    register(
+        "loss",
+        "perceptron",
+        "fenchel.losses.margin:Perceptron",
+        "structured perceptron: an argmax",
+        "Perceptron(Simplex(3))",
+        "Perceptron(Birkhoff(3))",
+    )
+    register(
+        "loss",
+        "hinge",
+        "fenchel.losses.margin:Hinge",
+        "structured hinge: an argmax with the cost added",
+        "Hinge(Simplex(4), ZeroOne())",
+        "Hinge(OrderSimplex(4), Absolute())",
+        "Hinge(Cube(3), Hamming())",
+        "Hinge(Birkhoff(3), Hamming())",
+    )
+    register(
+        "loss",
+        "squared",
+        "fenchel.losses.named:Squared",
+        "squared distance to the truth: no projection",
+        "Squared(Simplex(3))",
+    )
+    register(
+        "loss",
+        "crf",
+        "fenchel.losses.named:CRF",
+        "conditional random field: Gibbs marginals",
+        "CRF(OrderSimplex(4))",
+        "CRF(Budget(4, 1, 2))",
+    )
 
     c = "fenchel.costs"
     register("cost", "zero_one", f"{c}.zero_one:ZeroOne", "one for every wrong answer", "ZeroOne()")
     register("cost", "hamming", f"{c}.hamming:Hamming", "the number of wrong parts", "Hamming()")
     register("cost", "absolute", f"{c}.absolute:Absolute", "how many grades the answer is off", "Absolute()")
+    register("cost", "squared", f"{c}.squared_error:SquaredError", "how many grades off, squared", "SquaredError()")
+    register("cost", "matrix", f"{c}.cost_matrix:CostMatrix", "a cost for every pair of answer and truth",
+             "CostMatrix([[0, 1, 4], [2, 0, 1], [3, 3, 0]])")  # fmt: skip
+    register("cost", "discounted", f"{c}.ranking:Discounted", "one minus the NDCG of a ranking", "Discounted()")
+    register("cost", "precision_at", f"{c}.ranking:PrecisionAt", "wrong labels among k answered", "PrecisionAt(2)")
 
     d = "fenchel.decoders"
     register("decoder", "map", f"{d}.map:MAP", "the output of highest score", "MAP()")

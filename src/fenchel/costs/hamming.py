@@ -60,7 +60,7 @@ class Hamming(Cost):
             )
         if answers.part_coding == "entry":
             # An entry is wrong when the bits differ: ŷ + y − 2ŷy.
-            return AffineForm(answers, truths, lambda mu: 1 - 2 * mu, lambda mu: mu.reshape(len(mu), -1).sum(axis=1))
+            return AffineForm(answers, truths, lambda mu: 1 - 2 * mu, lambda mu: mu.sum(axis=tuple(range(1, mu.ndim))))
         if answers.part_coding == "one_hot":
             # A part is wrong unless both have the same one: 1 − ⟨ŷ, y⟩, summed over parts. Truths may be points of
             # a larger set.

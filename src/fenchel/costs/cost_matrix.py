@@ -1,0 +1,74 @@
+"""A cost for every pair of answer and truth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._core.checks import as_float_array
+from .._core.errors import InvalidInput
+from .._core.types import Array, ArrayLike
+from ..structures.base import Structure
+from .base import AffineForm, Cost, class_affine
+
+__all__ = ["CostMatrix"]
+
+
+class CostMatrix(Cost):
+    """L(ŷ, y) = matrix[ŷ, y], always answer by truth. The matrix may have more or fewer answers than truths.
+
+    >>> from fenchel.costs import CostMatrix
+    >>> missed_alarm = CostMatrix([[0, 10], [1, 0]])  # answering 0 where the truth is 1 costs 10
+    >>> missed_alarm([0, 1, 1], [1, 0, 1])
+    array([10.,  1.,  0.])
+    """
+
+    def __init__(self, matrix: ArrayLike) -> None:
+        array = np.array(as_float_array(matrix, "matrix"), dtype=np.float64)
+        if array.ndim != 2 or array.size == 0:
+            raise InvalidInput(f"matrix has shape {array.shape}, expected (answers, truths)")
+        if not np.isfinite(array).all() or array.min() < 0:
+            raise InvalidInput("matrix must hold finite costs, zero or more")
+        array.setflags(write=False)
+        self._matrix = array
+
+    def saved_arguments(self) -> dict[str, Any]:
+        """Constructor arguments for a saved model."""
+        return {"matrix": self._matrix}
+
+    def __repr__(self) -> str:
+        return f"CostMatrix(<{self._matrix.shape[0]} answers x {self._matrix.shape[1]} truths>)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CostMatrix) and np.array_equal(self._matrix, other._matrix)
+
+    def __hash__(self) -> int:
+        return hash((self._matrix.shape, self._matrix.tobytes()))
+
+    def __call__(self, y_pred: ArrayLike, y_true: ArrayLike) -> Array:
+        answers, truths = self._outputs(y_pred, y_true)
+        for name, codes, count in (
+            ("y_pred", answers, self._matrix.shape[0]),
+            ("y_true", truths, self._matrix.shape[1]),
+        ):
+            if codes.dtype.kind not in "iu" or (codes.size and (codes.min() < 0 or codes.max() >= count)):
+                raise InvalidInput(
+                    f"{name} must hold whole numbers from 0 to {count - 1}, the rows and columns of {self!r}"
+                )
+        return np.asarray(self._matrix[answers, truths])
+
+    def matrix(self, structure: Structure) -> Array:
+        if structure.class_coding is None or structure.n_vertices != self._matrix.shape[1]:
+            raise self._refuse(structure, structure, f"it has {self._matrix.shape[1]} truths")
+        return self._matrix.copy()
+
+    def affine(self, answers: Structure, truths: Structure | None = None) -> AffineForm:
+        truths = answers if truths is None else truths
+        if answers.class_coding is None or truths.class_coding is None:
+            raise self._refuse(answers, truths, "a matrix is for classes or grades; use Simplex(k) or OrderSimplex(k)")
+        if (answers.n_vertices, truths.n_vertices) != self._matrix.shape:
+            raise self._refuse(
+                answers, truths, f"the matrix is for {self._matrix.shape[0]} answers and {self._matrix.shape[1]} truths"
+            )
+        return class_affine(self, self._matrix, answers, truths)

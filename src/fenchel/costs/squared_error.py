@@ -1,0 +1,34 @@
+"""How many grades the answer is off, squared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._core.types import Array, ArrayLike
+from ..structures.base import Structure
+from .base import AffineForm, Cost, check_class_counts, class_affine, per_example
+
+__all__ = ["SquaredError"]
+
+
+@dataclass(frozen=True)
+class SquaredError(Cost):
+    """L(ŷ, y) = (ŷ − y)². Classes are taken as ordered grades 0, 1, 2, ...; several parts add up.
+
+    >>> from fenchel.costs import SquaredError
+    >>> SquaredError()([0, 1, 4], [2, 1, 3])
+    array([4., 0., 1.])
+    """
+
+    def __call__(self, y_pred: ArrayLike, y_true: ArrayLike) -> Array:
+        answers, truths = self._outputs(y_pred, y_true)
+        return per_example((answers.astype(float) - truths.astype(float)) ** 2)
+
+    def affine(self, answers: Structure, truths: Structure | None = None) -> AffineForm:
+        truths = answers if truths is None else truths
+        if answers.class_coding is None or truths.class_coding is None:
+            raise self._refuse(answers, truths, "it is defined for grades; use Simplex(k) or OrderSimplex(k)")
+        grades = np.arange(check_class_counts(self, answers, truths), dtype=float)
+        return class_affine(self, (grades[:, None] - grades) ** 2, answers, truths)
