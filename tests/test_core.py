@@ -170,6 +170,7 @@ class TestImports:
         assert python(code) == "[]"
 
     def test_everything_named_is_there(self):
+        assert set(fenchel.__all__) == {"__version__", *fenchel._SUBPACKAGES, *fenchel._FUNCTIONS, *fenchel._ESTIMATORS}
         for name in fenchel.__all__:
             assert getattr(fenchel, name) is not None
         for package in ("structures", "losses", "costs", "decoders", "scorers", "solvers", "estimators"):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _SUBPACKAGES = (
-    "costs", "data", "decoders", "errors", "estimators", "experiments", "losses", "plots", "scorers", "solvers",
+    "costs", "data", "decoders", "errors", "estimators", "experiments", "losses", "optim", "plots", "scorers", "solvers",
     "structures", "testing",
 )  # fmt: skip
 _FUNCTIONS = {
@@ -18,7 +18,14 @@ _FUNCTIONS = {
     "load": "fenchel._core.saving",
 }
 
-__all__ = ["__version__", *_SUBPACKAGES, *_FUNCTIONS, "FenchelYoungClassifier"]
+_ESTIMATORS = ("FenchelYoungClassifier", "LabelRanker", "MultilabelClassifier", "OrdinalClassifier")
+
+# Written out, so that type checkers see what is exported; a test compares it with the above.
+__all__ = [
+    "FenchelYoungClassifier", "LabelRanker", "MultilabelClassifier", "OrdinalClassifier", "__version__", "costs", "data",
+    "decoders", "errors", "estimators", "experiments", "get_threads", "load", "losses", "optim", "plots", "save",
+    "scorers", "set_threads", "solvers", "structures", "testing",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from . import (
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
         estimators,
         experiments,
         losses,
+        optim,
         plots,
         scorers,
         solvers,
@@ -37,7 +45,10 @@ if TYPE_CHECKING:
     )
     from ._core.parallel import get_threads, set_threads
     from ._core.saving import load, save
-    from .estimators import FenchelYoungClassifier
+    from .estimators.classify import FenchelYoungClassifier
+    from .estimators.multilabel import MultilabelClassifier
+    from .estimators.ordinal import OrdinalClassifier
+    from .estimators.rank import LabelRanker
 
 
 def __getattr__(name: str) -> Any:
@@ -45,7 +56,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"fenchel.{name}")
     if name in _FUNCTIONS:
         value = getattr(importlib.import_module(_FUNCTIONS[name]), name)
-    elif not name.startswith("_") and name in __all__:
+    elif name in _ESTIMATORS:
         value = getattr(importlib.import_module("fenchel.estimators"), name)
     else:
         raise AttributeError(f"module 'fenchel' has no attribute {name!r}")

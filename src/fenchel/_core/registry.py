@@ -227,6 +227,8 @@ def _fill() -> None:
 
     register("scorer", "linear", "fenchel.scorers.linear:Linear", "scores linear in dense or sparse rows")
 
+    register("scorer", "kernel", "fenchel.scorers.kernel:Kernel", "scores from a kernel between inputs")
+
     v = "fenchel.solvers"
     register("solver", "lbfgs", f"{v}.lbfgs:LBFGS", "limited-memory BFGS, for smooth losses", "LBFGS()")
     register("solver", "bcfw", f"{v}.bcfw:BlockFrankWolfe", "block-coordinate Frank-Wolfe, for every loss",

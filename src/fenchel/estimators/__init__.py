@@ -7,10 +7,16 @@ from typing import Any
 from .._core import registry
 from .._core.lazy import resolve
 
-__all__ = [e.class_name for e in registry.entries("estimator") if e.target.startswith("fenchel.estimators.")]
+_CLASSES = [e.class_name for e in registry.entries("estimator") if e.target.startswith("fenchel.estimators.")]
+
+__all__ = [*_CLASSES, "regularization_path"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "regularization_path":
+        from .path import regularization_path
+
+        return regularization_path
     return resolve(__name__, name, "estimator")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._core import registry
 from .._core.checks import check_choice, check_count, check_finite_positive
-from .._core.errors import IncompatiblePair, InvalidInput
+from .._core.errors import ConvergenceWarning, IncompatiblePair, InvalidInput
 from .._core.types import Array
 from ..costs.base import Cost
 from ..decoders.base import Decoder
 from ..losses.base import Loss, Output
+from ..scorers.kernel import Kernel, kernel_matrix
 from ..scorers.linear import Linear
 from ..solvers.base import Progress, Result, Solver
 from ..solvers.sgd import StreamState, stream_steps
 
-__all__ = ["LinearEstimator", "make_cost"]
+__all__ = ["ALPHAS", "LinearEstimator", "make_cost"]
+
+ALPHAS = tuple(float(a) for a in np.geomspace(1.0, 1e-5, 11))
+"""What ``alpha="cv"`` tries, from the strongest penalty down."""
 
 
 def make_cost(value: Any) -> Cost:
@@ -36,7 +41,9 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
     """A linear scorer, a loss on a structure, a solver and a decoder. Concrete estimators say which."""
 
     # Every concrete estimator takes these, in this meaning.
-    alpha: float
+    alpha: Any
+    kernel: Any
+    kernel_params: Any
     solver: Any
     tol: float
     max_iter: int
@@ -54,16 +61,18 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _train(self, X: Any, v: Array, loss: Loss, sample_weight: Array | None) -> None:
         """Fit the weights for checked inputs and truths v, and set the fitted attributes."""
-        check_finite_positive(self.alpha, "alpha", zero=True)
+        if self.alpha != "cv":
+            check_finite_positive(self.alpha, "alpha", zero=True)
         check_count(self.verbose, "verbose", minimum=0)
-        scorer = self._scorer(X, loss)
+        scorer = self._training_scorer(X, loss)
+        self.alpha_ = self._choose_alpha(scorer, loss, v, sample_weight) if self.alpha == "cv" else float(self.alpha)
         start, dual = self._warm_weights(scorer, v) if self.warm_start else (None, None)
         solver = self._solver(loss)
         result = solver.minimize(
             scorer,
             loss,
             v,
-            float(self.alpha),
+            self.alpha_,
             sample_weight=sample_weight,
             start=start,
             dual=dual,
@@ -87,7 +96,11 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _train_part(self, X: Any, v: Array, loss: Loss, sample_weight: Array | None) -> None:
         """One gradient step per example, going on from the weights there are."""
-        alpha = check_finite_positive(self.alpha, "alpha", zero=True)
+        if self.kernel is not None:
+            raise InvalidInput("partial_fit has no kernel: its weights would grow with every example; use fit")
+        if self.alpha == "cv":
+            raise InvalidInput("partial_fit cannot choose alpha by cross-validation; give a number")
+        self.alpha_ = alpha = check_finite_positive(self.alpha, "alpha", zero=True)
         loss.check_truths(v)
         scorer = self._scorer(X, loss)
         state = getattr(self, "_stream", None)
@@ -104,6 +117,55 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
     def _scorer(self, X: Any, loss: Loss) -> Linear:
         scaling = check_finite_positive(self.intercept_scaling, "intercept_scaling") if self.fit_intercept else None
         return Linear(X, loss.structure.shape, intercept_scaling=scaling)
+
+    def _training_scorer(self, X: Any, loss: Loss) -> Linear:
+        """The scorer of the training inputs; a kernel's map to coordinates is kept for predictions."""
+        self.inputs_ = self.to_features_ = None
+        if self.kernel is None:
+            return self._scorer(X, loss)
+        scaling = check_finite_positive(self.intercept_scaling, "intercept_scaling") if self.fit_intercept else None
+        dense = X.toarray() if hasattr(X, "toarray") else X
+        scorer = Kernel(
+            dense, loss.structure.shape, kernel=self.kernel, params=self.kernel_params, intercept_scaling=scaling
+        )
+        self.inputs_, self.to_features_ = dense, scorer.to_features
+        return scorer
+
+    def _choose_alpha(self, scorer: Linear, loss: Loss, v: Array, sample_weight: Array | None) -> float:
+        """The alpha of least mean cost in five folds; ties go to the larger one. Paths are warm-started."""
+        from sklearn.model_selection import KFold
+
+        n = len(v)
+        if n < 5:
+            raise InvalidInput(f"alpha='cv' needs at least 5 examples for its folds, got {n}; give a number")
+        seed = self.random_state if isinstance(self.random_state, int | np.integer) else 0
+        costs = np.zeros((5, len(ALPHAS)))
+        for fold, (inside, outside) in enumerate(KFold(5, shuffle=True, random_state=int(seed)).split(np.arange(n))):
+            part = Linear(scorer.X[inside], scorer.shape, intercept_scaling=scorer.intercept_scaling)
+            rest = Linear(scorer.X[outside], scorer.shape, intercept_scaling=scorer.intercept_scaling)
+            training, testing = loss.take(inside), loss.take(outside)
+            weights = None if sample_weight is None else sample_weight[inside]
+            solver, start, dual = self._solver(loss), None, None
+            for j, alpha in enumerate(ALPHAS):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ConvergenceWarning)
+                    result = solver.minimize(
+                        part, training, v[inside], alpha, sample_weight=weights, start=start, dual=dual
+                    )
+                start, dual = result.w, result.dual
+                theta = rest.scores(result.w)
+                decoder = self.decoder_
+                affine = getattr(decoder, "affine", None)
+                if affine is None:
+                    values = testing.value(theta, v[outside])
+                else:
+                    values = affine(loss.structure).value(decoder.vertices(testing.output(theta)), v[outside])
+                costs[fold, j] = np.average(
+                    values, weights=None if sample_weight is None else sample_weight[outside] + 1e-300
+                )
+        means = costs.mean(axis=0)
+        self.cv_results_ = {"alpha": np.array(ALPHAS), "mean_cost": means, "std_cost": costs.std(axis=0, ddof=1)}
+        return float(ALPHAS[int(np.argmin(means))])
 
     def _warm_weights(self, scorer: Linear, v: Array) -> tuple[Array | None, Any]:
         old = getattr(self, "weights_", None)
@@ -137,6 +199,9 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
     def _output(self, X: Any) -> Output:
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        if getattr(self, "to_features_", None) is not None:
+            dense = X.toarray() if hasattr(X, "toarray") else X
+            X = kernel_matrix(dense, self.inputs_, self.kernel, self.kernel_params or {}) @ self.to_features_
         return self.loss_.output(self._scorer(X, self.loss_).scores(self.weights_))
 
     def predict_marginals(self, X: Any) -> Array:
@@ -155,8 +220,10 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def coef_(self) -> Array:
-        """The weights of the features, a row for each score."""
+        """The weights of the features, a row for each score; with a kernel there are no features."""
         w = self._fitted_weights()
+        if self.kernel is not None:
+            raise AttributeError("with a kernel there is no coef_: scores are not linear in the inputs")
         return (w[:-1] if self.fit_intercept else w).T
 
     @property

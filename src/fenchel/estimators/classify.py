@@ -31,8 +31,9 @@ class FenchelYoungClassifier(ClassEstimator):
         classes, in sorted order, as grades.
     projection : {"simplex", "cube", "nonnegative", "reals"}, default="simplex"
         The set that scores are projected to.
-    alpha : float, default=1e-3
-        The strength of the ridge penalty on the mean loss. scikit-learn's C is 1 / (alpha · rows).
+    alpha : float or "cv", default=1e-3
+        The strength of the ridge penalty on the mean loss; "cv" chooses it by five-fold cross-validation of the cost.
+        scikit-learn's C is 1 / (alpha · rows).
     strength : float, default=1.0
         Scales the regularizer: larger values make softer predictions.
     fit_intercept : bool, default=True
@@ -41,6 +42,10 @@ class FenchelYoungClassifier(ClassEstimator):
         The value of that column; a larger one is penalised less.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied onto ``sample_weight``.
+    kernel : str, callable or None, default=None
+        A kernel between inputs, by scikit-learn's name or as a function; None is linear.
+    kernel_params : dict or None, default=None
+        Parameters of the kernel, such as ``{"gamma": 0.1}``.
     solver : {"auto", "lbfgs", "bcfw"} or Solver, default="auto"
         How weights are found. A Solver brings its own ``tol`` and ``max_iter``.
     tol : float, default=1e-4
@@ -96,11 +101,13 @@ class FenchelYoungClassifier(ClassEstimator):
         *,
         cost: Any = "zero_one",
         projection: str = "simplex",
-        alpha: float = 1e-3,
+        alpha: float | str = 1e-3,
         strength: float = 1.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
         class_weight: Any = None,
+        kernel: Any = None,
+        kernel_params: Any = None,
         solver: Any = "auto",
         tol: float = 1e-4,
         max_iter: int = 1000,
@@ -116,6 +123,8 @@ class FenchelYoungClassifier(ClassEstimator):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.class_weight = class_weight
+        self.kernel = kernel
+        self.kernel_params = kernel_params
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter

@@ -46,14 +46,18 @@ class MultilabelClassifier(LinearEstimator):
         The least number of labels of a prediction (budget).
     high : int or "auto", default="auto"
         The largest number; "auto" is the ceiling of mean plus standard deviation of the label count in training.
-    alpha : float, default=1e-3
-        The strength of the ridge penalty on the mean loss.
+    alpha : float or "cv", default=1e-3
+        The strength of the ridge penalty on the mean loss; "cv" chooses it by five-fold cross-validation of the cost.
     strength : float, default=1.0
         Scales the regularizer: larger values make softer predictions.
     fit_intercept : bool, default=True
         Add a column of the value ``intercept_scaling``, penalised like the others.
     intercept_scaling : float, default=1.0
         The value of that column.
+    kernel : str, callable or None, default=None
+        A kernel between inputs, by scikit-learn's name or as a function; None is linear.
+    kernel_params : dict or None, default=None
+        Parameters of the kernel, such as ``{"gamma": 0.1}``.
     solver : {"auto", "lbfgs", "bcfw"} or Solver, default="auto"
         How weights are found.
     tol : float, default=1e-4
@@ -101,10 +105,12 @@ class MultilabelClassifier(LinearEstimator):
         projection: str = "budget",
         low: int = 0,
         high: int | str = "auto",
-        alpha: float = 1e-3,
+        alpha: float | str = 1e-3,
         strength: float = 1.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
+        kernel: Any = None,
+        kernel_params: Any = None,
         solver: Any = "auto",
         tol: float = 1e-4,
         max_iter: int = 1000,
@@ -121,6 +127,8 @@ class MultilabelClassifier(LinearEstimator):
         self.strength = strength
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.kernel = kernel
+        self.kernel_params = kernel_params
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter

@@ -30,8 +30,8 @@ class OrdinalClassifier(ClassEstimator):
         What a mistake costs.
     projection : {"order_simplex", "cube", "nonnegative", "reals"}, default="order_simplex"
         The set that scores are projected to. ``"cube"`` treats each threshold alone, ``"reals"`` does not project.
-    alpha : float, default=1e-3
-        The strength of the ridge penalty on the mean loss.
+    alpha : float or "cv", default=1e-3
+        The strength of the ridge penalty on the mean loss; "cv" chooses it by five-fold cross-validation of the cost.
     strength : float, default=1.0
         Scales the regularizer: larger values make softer predictions.
     fit_intercept : bool, default=True
@@ -40,6 +40,10 @@ class OrdinalClassifier(ClassEstimator):
         The value of that column; a larger one is penalised less.
     class_weight : dict, "balanced" or None, default=None
         Weights of the grades, multiplied onto ``sample_weight``.
+    kernel : str, callable or None, default=None
+        A kernel between inputs, by scikit-learn's name or as a function; None is linear.
+    kernel_params : dict or None, default=None
+        Parameters of the kernel, such as ``{"gamma": 0.1}``.
     solver : {"auto", "lbfgs", "bcfw"} or Solver, default="auto"
         How weights are found.
     tol : float, default=1e-4
@@ -84,11 +88,13 @@ class OrdinalClassifier(ClassEstimator):
         *,
         cost: Any = "absolute",
         projection: str = "order_simplex",
-        alpha: float = 1e-3,
+        alpha: float | str = 1e-3,
         strength: float = 1.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
         class_weight: Any = None,
+        kernel: Any = None,
+        kernel_params: Any = None,
         solver: Any = "auto",
         tol: float = 1e-4,
         max_iter: int = 1000,
@@ -104,6 +110,8 @@ class OrdinalClassifier(ClassEstimator):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.class_weight = class_weight
+        self.kernel = kernel
+        self.kernel_params = kernel_params
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter

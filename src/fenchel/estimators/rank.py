@@ -57,14 +57,18 @@ class LabelRanker(LinearEstimator):
     decoding : {"auto", "birkhoff", "row_stochastic", "cube"}, default="auto"
         The set of answers. "auto" gives rankings; the larger sets give 0/1 matrices that may be no permutations, which
         ``predict_matrix`` returns and the published tables compare.
-    alpha : float, default=1e-3
-        The strength of the ridge penalty on the mean loss.
+    alpha : float or "cv", default=1e-3
+        The strength of the ridge penalty on the mean loss; "cv" chooses it by five-fold cross-validation of the cost.
     strength : float, default=1.0
         Scales the regularizer: larger values make softer predictions.
     fit_intercept : bool, default=True
         Add a column of the value ``intercept_scaling``, penalised like the others.
     intercept_scaling : float, default=1.0
         The value of that column.
+    kernel : str, callable or None, default=None
+        A kernel between inputs, by scikit-learn's name or as a function; None is linear.
+    kernel_params : dict or None, default=None
+        Parameters of the kernel, such as ``{"gamma": 0.1}``.
     solver : {"auto", "lbfgs", "bcfw"} or Solver, default="auto"
         How weights are found.
     tol : float, default=1e-4
@@ -110,10 +114,12 @@ class LabelRanker(LinearEstimator):
         cost: Any = "hamming",
         projection: str = "birkhoff",
         decoding: str = "auto",
-        alpha: float = 1e-3,
+        alpha: float | str = 1e-3,
         strength: float = 1.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
+        kernel: Any = None,
+        kernel_params: Any = None,
         solver: Any = "auto",
         tol: float = 1e-4,
         max_iter: int = 1000,
@@ -129,6 +135,8 @@ class LabelRanker(LinearEstimator):
         self.strength = strength
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.kernel = kernel
+        self.kernel_params = kernel_params
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter

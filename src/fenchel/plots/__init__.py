@@ -1,10 +1,12 @@
 """What does it look like? Pictures (optional extra ``fenchel[plots]``).
 
-Every function draws on the axes it is given, or on new ones, and returns them.
+Every function draws on the axes it is given, or on new ones, and returns them; ``ax.figure.savefig(path)`` saves.
 """
 
 from __future__ import annotations
 
 from .classify import compare_losses, soft_predictions
+from .rank import soft_permutation
+from .training import calibration, loss_curves, path
 
-__all__ = ["compare_losses", "soft_predictions"]
+__all__ = ["calibration", "compare_losses", "loss_curves", "path", "soft_permutation", "soft_predictions"]
