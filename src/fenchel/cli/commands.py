@@ -34,7 +34,7 @@ def fit(args: argparse.Namespace, console: Console) -> int:
     task = TASKS[args.task]
     with console.progress:
         console.progress(0.0, f"reading {args.data}")
-        table = read_table(args.data)
+        table = read_table(args.data, label_sets=task.many_targets)
         model, report = task.fit(table, args, console.progress)
         model.report_ = report
         save(model, out, overwrite=args.overwrite)
@@ -54,7 +54,7 @@ def predict(args: argparse.Namespace, console: Console) -> int:
     from ..data.tables import read_table
 
     model, task = _model(args.model)
-    table = read_table(args.data, text=task.text_columns(model))
+    table = read_table(args.data, text=task.text_columns(model), needed=task.needed_columns(model, truth=False))
     lines = task.predictions(model, table, proba=args.proba)
     if out is None:
         csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
@@ -69,7 +69,12 @@ def evaluate(args: argparse.Namespace, console: Console) -> int:
     from ..data.tables import read_table
 
     model, task = _model(args.model)
-    table = read_table(args.data, text=task.text_columns(model))
+    table = read_table(
+        args.data,
+        text=task.text_columns(model),
+        label_sets=task.many_targets,
+        needed=task.needed_columns(model, truth=True),
+    )
     report = task.evaluate(model, table, weight=args.weight)
     if args.json:
         console.result(to_json({"command": "evaluate", "model": str(args.model), **report}))
@@ -169,13 +174,14 @@ def _table_model_facts(model: TableModel) -> dict[str, Any]:
     facts: dict[str, Any] = {"task": model.task, "target": model.target}
     facts["columns"] = [str(name) for name in model.encoder.feature_names_in_]
     facts["features"] = len(model.encoder.get_feature_names_out())
-    if model.task in TASKS:
-        facts.update(TASKS[model.task].describe(model))
+    task = TASKS.get(model.task)
+    if task is not None:
+        facts.update(task.describe(model))
     report = getattr(model, "report_", None) or {}
     if "rows" in report:
         facts["trained_on"] = f"{report['rows']} rows of {report['data']}"
-    if report.get("held_out"):
-        facts["held_out_accuracy"] = report["held_out"]["accuracy"]
+    if report.get("held_out") and task is not None:
+        facts.update({f"held_out_{key}": score for key, score in task.headline(report).items()})
     return facts
 
 

@@ -26,14 +26,15 @@ _DEFAULT_ALPHA = 1e-3
 _CV_TOL = 1e-3
 
 
-def split_columns(table: Table, target: str, drop: list[str], weight: str | None) -> Table:
+def split_columns(table: Table, targets: list[str], drop: list[str], weight: str | None) -> Table:
     """The columns to learn from."""
-    table[target]
-    if target in drop:
-        raise InvalidInput(f"--drop names the target {target!r}")
-    if weight == target:
-        raise InvalidInput(f"--weight names the target {target!r}")
-    features = table.drop({target, *drop, *([] if weight is None else [weight])})
+    for target in targets:
+        table[target]
+        if target in drop:
+            raise InvalidInput(f"--drop names the target {target!r}")
+        if weight == target:
+            raise InvalidInput(f"--weight names the target {target!r}")
+    features = table.drop({*targets, *drop, *([] if weight is None else [weight])})
     if not features.names:
         raise InvalidInput(f"{table.source} has no column left to learn from")
     return features
@@ -106,18 +107,19 @@ class Weighted:
 def choose_alpha(
     estimator: Any,
     X: Array,
-    codes: Array,
+    y: Array,
+    strata: Array,
     weights: Array | None,
     cost: Callable[[Array, Array], Array],
     rng: np.random.Generator,
     tick: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Alpha of least mean cost over cross-validation folds; of equals the largest.
+    """Alpha of least mean cost over cross-validation folds, which share out each stratum; of equals the largest.
 
     Returns {"value", "chosen_by", "folds", "grid": [{"alpha", "cost", "standard_error"}], "notes", "seconds"}.
     """
     start = perf_counter()
-    folds = min(FOLDS, int(np.bincount(codes).max()), len(codes))
+    folds = min(FOLDS, int(np.bincount(strata).max()), len(strata))
     if folds < 2:
         note = f"there are too few rows for cross-validation: alpha is the default, {_DEFAULT_ALPHA:g}"
         return {
@@ -128,8 +130,8 @@ def choose_alpha(
             "notes": [note],
             "seconds": 0.0,
         }
-    numbers = fold_numbers(codes, folds, rng)
-    costs = np.empty((len(ALPHAS), len(codes)))
+    numbers = fold_numbers(strata, folds, rng)
+    costs = np.empty((len(ALPHAS), len(y)))
     missed = 0
     for fold in range(folds):
         out = numbers == fold
@@ -139,9 +141,9 @@ def choose_alpha(
             tick(f"cross-validation, fold {fold + 1} of {folds}, alpha {alpha:g}")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                model.set_params(alpha=alpha).fit(X[~out], codes[~out], sample_weight=part)
+                model.set_params(alpha=alpha).fit(X[~out], y[~out], sample_weight=part)
             missed += not model.converged_
-            costs[i, out] = cost(model.predict(X[out]), codes[out])
+            costs[i, out] = cost(model.predict(X[out]), y[out])
     means = [Weighted.of(row, weights) for row in costs]
     best = int(np.argmin([m.mean for m in means]))  # the first of equals has the largest alpha
     notes = []

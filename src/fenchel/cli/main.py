@@ -7,7 +7,6 @@ reader of a pipe went away.
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import sys
 import traceback
@@ -20,6 +19,7 @@ from typing import Any, NoReturn
 from .. import __version__
 from .._core import registry
 from .._core.errors import FenchelError
+from . import arguments
 from .console import Console
 from .tasks import TASKS
 
@@ -161,11 +161,16 @@ def _add_fit(commands: Any, task: str) -> None:
         "flowers.csv --target species --out flowers.fenchel",
         "wine.parquet --target quality --cost absolute --drop id --out wine.fenchel",
         "flowers.csv --target species --alpha 0.01 --test-share 0 --out flowers.fenchel --json",
+        "reviews.csv --task ordinal --target stars --order bad fair good --out stars.fenchel",
+        "songs.arff --task multilabel --targets happy sad calm --out moods.fenchel",
+        "meals.csv --task rank --target ranking --out meals.fenchel",
         about="A share of the rows is held out to score a model trained on the others, with alpha chosen among\n"
         "these by cross-validation. The model that is saved is then trained on all rows.",
     )
-    parser.add_argument("data", type=Path, metavar="DATA", help="a table: .csv, .tsv (also .gz) or .parquet")
-    parser.add_argument("--target", required=True, metavar="COLUMN", help="the column to predict")
+    parser.add_argument(
+        "data", type=Path, metavar="DATA", help="a table: .csv, .tsv, .arff, .svm (all also .gz) or .parquet"
+    )
+    TASKS[task].add_target(parser)
     parser.add_argument("--out", required=True, type=Path, metavar="MODEL", help="the file to save the model to")
     told = "; ".join(f"{t.name}: {t.summary}" for t in TASKS.values())
     parser.add_argument(
@@ -182,23 +187,27 @@ def _add_fit(commands: Any, task: str) -> None:
     training = parser.add_argument_group("training")
     training.add_argument(
         "--alpha",
-        type=_alpha,
+        type=arguments.alpha,
         default=None,
         help="strength of the penalty on weights, or cv to choose it (default: cv)",
     )
     training.add_argument(
-        "--test-share", type=_share, default=0.2, metavar="S", help="share of rows to hold out (default: 0.2; 0: none)"
+        "--test-share",
+        type=arguments.share,
+        default=0.2,
+        metavar="S",
+        help="share of rows to hold out (default: 0.2; 0: none)",
     )
-    training.add_argument("--seed", type=_count(0), default=0, help="of the choice of rows (default: 0)")
+    training.add_argument("--seed", type=arguments.count(0), default=0, help="of the choice of rows (default: 0)")
     training.add_argument(
-        "--tol", type=_positive, default=1e-4, help="relative duality gap to stop at (default: 0.0001)"
+        "--tol", type=arguments.positive, default=1e-4, help="relative duality gap to stop at (default: 0.0001)"
     )
     training.add_argument(
-        "--max-iter", type=_count(1), default=1000, metavar="N", help="most iterations (default: 1000)"
+        "--max-iter", type=arguments.count(1), default=1000, metavar="N", help="most iterations (default: 1000)"
     )
     training.add_argument(
         "--max-categories",
-        type=_count(1),
+        type=arguments.count(1),
         default=50,
         metavar="N",
         help="most different values of a text column (default: 50)",
@@ -216,7 +225,8 @@ def _add_predict(commands: Any) -> None:
         "predict the rows of a table",
         "flowers.fenchel new.csv",
         "flowers.fenchel new.parquet --proba --out answers.csv",
-        about="Writes CSV with a line for each row of DATA, in their order, under the header 'prediction'.",
+        about="Writes CSV with a line for each row of DATA, in their order, under the header 'prediction'\n"
+        "(for label sets: a column of 0 and 1 for each label).",
     )
     _add_model(parser)
     parser.add_argument(
@@ -225,7 +235,7 @@ def _add_predict(commands: Any) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("-"), metavar="FILE", help="a file, or - to print (default: -)"
     )
-    parser.add_argument("--proba", action="store_true", help="also a column p(class) for each class")
+    parser.add_argument("--proba", action="store_true", help="also a column p(name) for each class or label")
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
     parser.add_argument("--quiet", action="store_true", help="print errors and warnings only")
 
@@ -241,7 +251,7 @@ def _add_evaluate(commands: Any) -> None:
     _add_model(parser)
     parser.add_argument("data", type=Path, metavar="DATA", help="a table with the columns of training and the target")
     parser.add_argument("--weight", metavar="COL", help="a column with the weight of each row")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, with the confusion matrix")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, with all scores")
 
 
 def _add_info(commands: Any) -> None:
@@ -279,41 +289,6 @@ def _add_reproduce(commands: Any) -> None:
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="a file saved by 'fenchel fit'")
-
-
-def _real(text: str, fits: Callable[[float], bool], expected: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and fits(value)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not {expected}")
-    return value
-
-
-def _alpha(text: str) -> float | None:
-    return None if text == "cv" else _real(text, lambda x: x > 0, "a number above 0 or cv")
-
-
-def _positive(text: str) -> float:
-    return _real(text, lambda x: x > 0, "a number above 0")
-
-
-def _share(text: str) -> float:
-    return _real(text, lambda x: 0 <= x < 1, "a number from 0 to below 1")
-
-
-def _count(least: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} on")
-        return value
-
-    return read
 
 
 if __name__ == "__main__":

@@ -21,6 +21,14 @@ class Task(ABC):
 
     name: str
     summary: str
+    many_targets = False
+    """Whether several columns are predicted."""
+    names_key = "classes"
+    """What reports call the names of the answers."""
+
+    def add_target(self, parser: argparse.ArgumentParser) -> None:
+        """Add the option that says what is predicted."""
+        parser.add_argument("--target", required=True, metavar="COLUMN", help="the column to predict")
 
     @abstractmethod
     def add_arguments(self, group: argparse._ArgumentGroup) -> None:
@@ -30,7 +38,7 @@ class Task(ABC):
     def fit(self, table: Table, args: argparse.Namespace, progress: Progress) -> tuple[TableModel, dict[str, Any]]:
         """Choose alpha, score on held-out rows, train on all rows: the model and a report.
 
-        Besides what the task adds, ``args`` has target, drop, weight, alpha (None: cross-validate), test_share, seed,
+        Besides what the task adds, ``args`` has data, drop, weight, alpha (None: cross-validate), test_share, seed,
         tol, max_iter and max_categories.
         """
 
@@ -44,6 +52,11 @@ class Task(ABC):
         return [
             str(name) for name, numeric in zip(encoder.feature_names_in_, encoder.numeric_, strict=True) if not numeric
         ]
+
+    def needed_columns(self, model: TableModel, *, truth: bool) -> list[str]:
+        """The columns that must be there, with zeros where a sparse file does not mention them."""
+        names = [str(name) for name in model.encoder.feature_names_in_]
+        return names + ([*model.target] if truth and self.many_targets else [])
 
     @abstractmethod
     def predictions(self, model: TableModel, table: Table, *, proba: bool) -> Iterator[list[str]]:
@@ -60,3 +73,7 @@ class Task(ABC):
     @abstractmethod
     def describe(self, model: TableModel) -> dict[str, Any]:
         """What ``fenchel info`` adds for this task: how the model is made, in the order of printing."""
+
+    @abstractmethod
+    def headline(self, report: dict[str, Any]) -> dict[str, Any]:
+        """The scores on held-out rows that ``fenchel info`` shows."""

@@ -6,10 +6,16 @@ The parser imports all of them, so files of tasks import nothing heavy at their 
 from __future__ import annotations
 
 from .classify import Classify
+from .multilabel import Multilabel
+from .ordinal import Ordinal
+from .rank import Rank
 from .task import Task
 
 __all__ = ["TASKS", "Task"]
 
 TASKS: dict[str, Task] = {
     Classify.name: Classify(),
+    Ordinal.name: Ordinal(),
+    Multilabel.name: Multilabel(),
+    Rank.name: Rank(),
 }
