@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .errors import InvalidInput
+from .ragged import Ragged
 from .types import Array, ArrayLike
 
 __all__ = [
@@ -46,20 +47,22 @@ def batch_rows(array: Array, shape: tuple[int, ...], name: str, owner: object) -
     return array.reshape((-1, *shape) if array.size else (int(np.prod(batch)), *shape)), batch
 
 
-def check_no_nan(rows: Array, name: str, owner: object, *, forbid_parts: bool = True) -> None:
+def check_no_nan(rows: Array | Ragged, name: str, owner: object, *, forbid_parts: bool = True) -> None:
     """Refuse NaN and +inf anywhere, and -inf too unless a score of -inf can forbid a part."""
     if rows.size == 0:
         return
     top = rows.max()  # one vectorised pass; NaN propagates
     if top < np.inf and (forbid_parts or rows.min() > -np.inf):
         return
-    bad = np.isnan(rows) | (rows == np.inf)
+    values = rows.flat if isinstance(rows, Ragged) else rows
+    bad = np.isnan(values) | (values == np.inf)
     if not forbid_parts:
-        bad |= rows == -np.inf
+        bad |= values == -np.inf
     where = tuple(int(i) for i in np.argwhere(bad)[0])
+    sample, position = rows.item_of(where[0]) if isinstance(rows, Ragged) else (where[0], where[1:])
     allowed = "finite scores or -inf (which forbids a part)" if forbid_parts else "finite values"
     raise InvalidInput(
-        f"{name} hold {rows[where]} at sample {where[0]}, position {where[1:]}; {owner!r} needs {allowed}"
+        f"{name} hold {values[where]} at sample {sample}, position {position}; {owner!r} needs {allowed}"
     )
 
 

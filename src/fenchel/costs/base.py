@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
 from .._core.errors import IncompatiblePair, InvalidInput
+from .._core.ragged import Ragged, inner
 from .._core.types import Array, ArrayLike
 from ..structures.base import Structure
+from ..structures.ragged import Family
 
-__all__ = ["AffineForm", "Cost", "check_class_counts", "class_affine", "per_example"]
+__all__ = ["AffineForm", "Cost", "affine_form", "check_class_counts", "class_affine", "per_example"]
 
 
 class AffineForm:
@@ -36,7 +39,7 @@ class AffineForm:
     def apply(self, mu: ArrayLike) -> Array:
         """Vμ + b for points of the truths' hull."""
         rows, batch = self.truths._rows(mu, "points mu", points=True)
-        return self._apply(rows).reshape(batch + self.answers.shape)
+        return self.answers.restore(self._apply(rows), batch)
 
     def constant(self, mu: ArrayLike) -> Array:
         """c(y) at truths, or its mean at points of the hull."""
@@ -47,8 +50,7 @@ class AffineForm:
         """The (expected) cost of each answer vertex, or mean answer, against each truth vertex or point."""
         a, batch = self.answers._rows(answer, "answers", points=True)
         rows, _ = self.truths._rows(mu, "points mu", points=True)
-        expected = np.einsum("ij,ij->i", a.reshape(len(a), -1), self._apply(rows).reshape(len(rows), -1))
-        return (expected + self._constant(rows)).reshape(batch)[()]
+        return (inner(self._apply(rows), a) + self._constant(rows)).reshape(batch)[()]
 
 
 class Cost(ABC):
@@ -92,6 +94,25 @@ class Cost(ABC):
         if answers.shape != truths.shape:
             raise InvalidInput(f"y_pred has shape {answers.shape} but y_true has shape {truths.shape}")
         return answers, truths
+
+
+@lru_cache(maxsize=256)
+def affine_form(cost: Cost, answers: Structure, truths: Structure) -> AffineForm:
+    """``cost.affine``, remembered; on families of structures the form works member by member."""
+    if not isinstance(answers, Family):
+        return cost.affine(answers, truths)
+    if answers != truths:
+        raise IncompatiblePair(f"answers are of {answers!r}, truths of {truths!r}; of items of many sizes both must be")
+    cost.affine(answers.example, answers.example)  # refuses here what no member can have
+    family = answers
+
+    def apply(mu: Ragged) -> Ragged:
+        return family.by_member(mu, lambda member, rows: cost.affine(member, member).apply(rows))
+
+    def constant(mu: Ragged) -> Array:
+        return family.per_item(mu, lambda member, rows: cost.affine(member, member).constant(rows))
+
+    return AffineForm(answers, truths, apply, constant)  # type: ignore[arg-type]
 
 
 def class_affine(cost: Cost, matrix: Array, answers: Structure, truths: Structure) -> AffineForm:

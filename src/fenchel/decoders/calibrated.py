@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from .._core.errors import IncompatiblePair
 from .._core.types import Array
-from ..costs.base import AffineForm, Cost
+from ..costs.base import AffineForm, Cost, affine_form
 from ..losses.base import Output
 from ..structures.base import Structure
 from .base import Decoder
@@ -47,9 +46,4 @@ class Calibrated(Decoder):
         """The affine form used for outputs of a model trained on ``truths``."""
         if self.structure.missing().get("argmax"):
             raise IncompatiblePair(f"{self.structure!r} cannot be decoded to: {self.structure.missing()['argmax']}")
-        return _affine(self.cost, self.structure, truths)
-
-
-@lru_cache(maxsize=256)
-def _affine(cost: Cost, answers: Structure, truths: Structure) -> AffineForm:
-    return cost.affine(answers, truths)
+        return affine_form(self.cost, self.structure, truths)

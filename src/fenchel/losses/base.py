@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.checks import as_float_array, batch_rows, check_no_nan
+from .._core.checks import check_no_nan
 from .._core.errors import IncompatiblePair, InvalidInput
 from .._core.types import Array, ArrayLike
 from ..structures.base import Structure
@@ -69,7 +69,7 @@ class Loss(ABC):
     def output(self, theta: ArrayLike) -> Output:
         """What a decoder takes: the scores and, computed when first asked for, the marginals."""
         rows, batch = self._scores(theta)
-        return Output(self, rows.reshape(batch + self.structure.shape))
+        return Output(self, self.structure.restore(rows, batch))
 
     def take(self, idx: Any) -> Loss:
         """The loss for some examples of the batch; itself unless its structure's items differ."""
@@ -91,15 +91,20 @@ class Loss(ABC):
 
     def _scores(self, theta: ArrayLike) -> tuple[Array, tuple[int, ...]]:
         """Rows of scores; the structure's oracles look at their values."""
-        return batch_rows(as_float_array(theta, "scores"), self.structure.shape, "scores", self.structure)
+        return self.structure.as_rows(theta, "scores")
 
     def _pair(self, theta: ArrayLike, v: ArrayLike) -> tuple[Array, Array, tuple[int, ...]]:
         rows, batch = self._scores(theta)
-        points, point_batch = batch_rows(as_float_array(v, "v"), self.structure.shape, "points v", self.structure)
+        points, point_batch = self.structure.as_rows(v, "points v")
         if batch != point_batch:
             raise InvalidInput(f"scores have batch shape {batch} but points v have {point_batch}")
         check_no_nan(points, "points v", self.structure, forbid_parts=False)
         return rows, points.astype(rows.dtype, copy=False), batch
+
+    def _per_example(self, values: Array, rows: Array, batch: tuple[int, ...]) -> Array:
+        """Values of rows in the type of the scores and the shape of the batch."""
+        shaped: Array = values.astype(rows.dtype, copy=False).reshape(batch)[()]
+        return shaped
 
     @staticmethod
     def _require(structure: Structure, oracle: str, needed_by: str) -> None:

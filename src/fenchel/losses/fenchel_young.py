@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._core.checks import as_float_array, batch_rows, check_finite_positive
+from .._core.checks import check_finite_positive
 from .._core.errors import InvalidInput
 from .._core.types import Array, ArrayLike
 from ..structures.base import Structure
@@ -75,16 +75,13 @@ class FenchelYoung(Loss):
         if self.multiplier != 1:
             value = self.multiplier * value
             residual *= self.multiplier
-        return (
-            value.astype(rows.dtype, copy=False).reshape(batch)[()],
-            residual.reshape(batch + self.structure.shape),
-        )
+        return self._per_example(value, rows, batch), self.structure.restore(residual, batch)
 
     def predict(self, theta: ArrayLike) -> Array:
-        scores = as_float_array(theta, "scores")
-        return self.regularizer.predict(self.structure, scores if self.strength == 1 else scores / self.strength)
+        rows, batch = self._scores(theta)
+        scores = rows if self.strength == 1 else rows / self.strength
+        return self.structure.restore(self.regularizer.predict(self.structure, scores), batch)
 
     def omega(self, mu: ArrayLike) -> Array:
-        points, batch = batch_rows(as_float_array(mu, "mu"), self.structure.shape, "points mu", self.structure)
-        value = self.strength * self.regularizer.omega(self.structure, points)
-        return value.astype(points.dtype, copy=False).reshape(batch)[()]
+        points, batch = self.structure.as_rows(mu, "points mu")
+        return self._per_example(self.strength * self.regularizer.omega(self.structure, points), points, batch)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
-from .._core.checks import as_float_array, batch_rows
 from .._core.errors import IncompatiblePair, MissingOracle
+from .._core.ragged import inner
 from .._core.types import Array, ArrayLike
-from ..costs.base import AffineForm, Cost
+from ..costs.base import Cost, affine_form
 from ..structures.base import Structure
 from .base import Loss
-from .regularizers import inner
 
 __all__ = ["Hinge", "Perceptron"]
 
@@ -46,14 +44,14 @@ class Perceptron(Loss):
         rows, points, batch = self._pair(theta, v)
         best = self.structure.argmax(rows)
         value = inner(self.structure.center(rows), best - points)
-        return _shaped(value, best - points, rows, batch, self.structure)
+        return self._per_example(value, rows, batch), self.structure.restore(best - points, batch)
 
     def predict(self, theta: ArrayLike) -> Array:
         return self.structure.argmax(theta)
 
     def omega(self, mu: ArrayLike) -> Array:
-        points, batch = batch_rows(as_float_array(mu, "mu"), self.structure.shape, "points mu", self.structure)
-        return np.zeros(len(points), points.dtype).reshape(batch)[()]
+        points, batch = self.structure.as_rows(mu, "points mu")
+        return self._per_example(np.zeros(len(points)), points, batch)
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class Hinge(Loss):
     def __post_init__(self) -> None:
         self._require(self.structure, "argmax", "Hinge")
         try:
-            _affine(self.cost, self.structure)
+            affine_form(self.cost, self.structure, self.structure)
         except IncompatiblePair as error:
             raise IncompatiblePair(f"Hinge adds the cost to the scores, so it needs an affine form: {error}") from None
 
@@ -91,29 +89,16 @@ class Hinge(Loss):
 
     def value_and_grad(self, theta: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
         rows, points, batch = self._pair(theta, v)
-        form = _affine(self.cost, self.structure)
+        form = affine_form(self.cost, self.structure, self.structure)
         added = form.apply(points)
-        worst = self.structure.argmax(rows + added.astype(rows.dtype, copy=False))
+        worst = self.structure.argmax(rows + added.astype(rows.dtype, copy=False)).astype(rows.dtype, copy=False)
         margin = inner(added, worst) + form.constant(points)
         value = inner(self.structure.center(rows), worst - points) + margin
-        return _shaped(np.maximum(value, 0), worst - points, rows, batch, self.structure)
+        value = np.maximum(value, 0)
+        return self._per_example(value, rows, batch), self.structure.restore(worst - points, batch)
 
     def predict(self, theta: ArrayLike) -> Array:
         return self.structure.argmax(theta)
 
     def omega(self, mu: ArrayLike) -> Array:
         raise MissingOracle("the hinge's Ω(μ) = −(expected cost of μ) depends on the truth; value(θ, v) holds it")
-
-
-@lru_cache(maxsize=64)
-def _affine(cost: Cost, structure: Structure) -> AffineForm:
-    return cost.affine(structure)
-
-
-def _shaped(
-    value: Array, gradient: Array, rows: Array, batch: tuple[int, ...], structure: Structure
-) -> tuple[Array, Array]:
-    return (
-        value.astype(rows.dtype, copy=False).reshape(batch)[()],
-        gradient.astype(rows.dtype, copy=False).reshape(batch + structure.shape),
-    )

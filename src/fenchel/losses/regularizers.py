@@ -10,10 +10,11 @@ import numpy as np
 
 from .._core import registry
 from .._core.errors import InvalidInput
+from .._core.ragged import inner, item_sums, replaced
 from .._core.types import Array
 from ..structures.base import Structure
 
-__all__ = ["KL", "Euclidean", "Gibbs", "Regularizer", "inner", "make_regularizer"]
+__all__ = ["KL", "Euclidean", "Gibbs", "Regularizer", "make_regularizer"]
 
 
 class Regularizer(ABC):
@@ -48,11 +49,10 @@ class Euclidean(Regularizer):
     oracle: ClassVar[str] = "project"
 
     def predict(self, structure: Structure, theta: Array) -> Array:
-        return np.asarray(structure.project(theta))
+        return structure.project(theta)
 
     def omega(self, structure: Structure, mu: Array) -> Array:
-        flat = _flat(mu)
-        return 0.5 * np.einsum("ij,ij->i", flat, flat)
+        return 0.5 * inner(mu, mu)
 
     def strong_convexity(self, structure: Structure) -> float:
         return 1.0
@@ -71,11 +71,10 @@ class KL(Regularizer):
     oracle: ClassVar[str] = "kl_project"
 
     def predict(self, structure: Structure, theta: Array) -> Array:
-        return np.asarray(structure.kl_project(theta))
+        return structure.kl_project(theta)
 
     def omega(self, structure: Structure, mu: Array) -> Array:
-        flat = _flat(mu)
-        return np.asarray((flat * np.log(np.where(flat > 0, flat, 1))).sum(axis=-1))
+        return item_sums(replaced(mu, lambda x: x * np.log(np.where(x > 0, x, 1))))
 
     def strong_convexity(self, structure: Structure) -> float:
         # 1/max ||μ||_1 in the 1-norm (Blondel 2019, Proposition 2), which is at least the Euclidean norm.
@@ -109,8 +108,7 @@ class Gibbs(Regularizer):
     def loss(self, structure: Structure, theta: Array, v: Array, strength: float) -> tuple[Array, Array]:
         centered = structure.center(theta)
         log_partition, mu = structure.marginals(centered / strength)
-        at_vertex = structure.binary and bool(np.all((v == 0) | (v == 1)))
-        omega = np.zeros(len(v)) if at_vertex else self.omega(structure, v)
+        omega = np.zeros(len(v)) if structure.are_vertices(v) else self.omega(structure, v)
         return strength * (log_partition + omega) - inner(centered, v), mu
 
 
@@ -121,15 +119,3 @@ def make_regularizer(value: Any) -> Regularizer:
     if isinstance(value, str):
         return registry.find("regularizer", value).load()()
     raise InvalidInput(f"regularizer is {value!r}, expected 'euclidean', 'kl', 'gibbs' or a Regularizer")
-
-
-def inner(theta: Array, points: Array) -> Array:
-    """⟨θ, μ⟩ of rows, where a score of -inf costs nothing as long as its part is zero."""
-    scores, values = _flat(theta), _flat(points)
-    if scores.size and scores.min() == -np.inf:
-        scores = np.where((values == 0) & (scores == -np.inf), 0, scores)
-    return np.einsum("ij,ij->i", scores, values)
-
-
-def _flat(rows: Array) -> Array:
-    return rows.reshape(len(rows), int(np.prod(rows.shape[1:])))

@@ -19,6 +19,7 @@ import numpy as np
 from .._core.checks import check_finite_positive
 from .._core.errors import InvalidInput, warn_user
 from .._core.parallel import single_blas_thread
+from .._core.ragged import scale_items
 from .._core.types import Array
 from ..losses.base import Loss
 from ..scorers.base import Index, Scorer
@@ -92,8 +93,7 @@ class Objective:
         """Σ p_i A_iᵀ r_i."""
         if self.p is None:
             return self.scorer.adjoint(residual) / self.scorer.n_examples
-        shape = (-1,) + (1,) * (residual.ndim - 1)
-        return self.scorer.adjoint(residual * self.p.reshape(shape).astype(residual.dtype))
+        return self.scorer.adjoint(scale_items(residual, self.p))
 
     def value_and_grad(self, w: Array) -> tuple[float, Array]:
         values, residual = self.loss.value_and_grad(self.scorer.scores(w), self.v)

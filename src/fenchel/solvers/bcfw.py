@@ -9,6 +9,7 @@ import numpy as np
 
 from .._core.checks import check_count, check_finite_positive, check_generator
 from .._core.errors import InvalidInput
+from .._core.ragged import Ragged, inner, scale_items
 from .._core.types import Array
 from ..losses.base import Loss
 from .base import Callback, Objective, Progress, Result, Solver
@@ -86,9 +87,10 @@ class BlockFrankWolfe(Solver):
 
     @staticmethod
     def _start(objective: Objective, dual: Any) -> DualState:
-        if isinstance(dual, DualState) and dual.mu.shape == objective.v.shape:
+        v = objective.v
+        if isinstance(dual, DualState) and type(dual.mu) is type(v) and _layout(dual.mu) == _layout(v):
             return DualState(dual.mu.copy(), dual.omega.copy())
-        return DualState(np.array(objective.v, dtype=np.float64), np.zeros(len(objective.v)))
+        return DualState(v.astype(np.float64), np.zeros(len(v)))
 
     def _certify(self, objective: Objective, state: DualState, n_iter: int) -> Result:
         """Weights recomputed from the dual variables (nothing drifts), the objective and the gap, over all examples."""
@@ -103,7 +105,7 @@ class BlockFrankWolfe(Solver):
     @staticmethod
     def _block_gaps(loss: Loss, theta: Array, values: Array, v: Array, mu: Array, omega: Array) -> Array:
         """S(θ_i; μ_i) from S(θ_i; v_i): they differ by Ω(μ) − Ω(v) − ⟨θ, μ − v⟩."""
-        return values + loss.multiplier * (omega + _inner(theta, v - mu))
+        return values + loss.multiplier * (omega + inner(theta, v - mu, np.float64))
 
     def _block_step(self, objective: Objective, state: DualState, w: Array, idx: Array) -> None:
         loss, scorer = objective.loss.take(idx), objective.scorer
@@ -112,19 +114,18 @@ class BlockFrankWolfe(Solver):
         theta = scorer.scores(w, idx)
         values, gradient = loss.value_and_grad(theta, v)
         residual = gradient / c
-        corner_omega = _inner(theta, residual) - values / c
+        corner_omega = inner(theta, residual, np.float64) - values / c
         direction = v + residual - mu
-        squares = np.einsum("ij,ij->i", direction.reshape(len(idx), -1), direction.reshape(len(idx), -1))
+        squares = inner(direction, direction)
         bend = loss.strong_convexity * squares
         gaps = self._block_gaps(loss, theta, values, v, mu, state.omega[idx])
 
         p = np.broadcast_to(np.asarray(objective.shares(idx)), gaps.shape)
-        shape = (-1,) + (1,) * (direction.ndim - 1)
         if len(idx) == 1:
             move = None
             quadratic = float((c * p[0]) ** 2 * scorer.quadratic(direction, idx)[0])
         else:
-            move = scorer.adjoint(direction * (c * p).reshape(shape), idx)
+            move = scorer.adjoint(scale_items(direction, c * p), idx)
             quadratic = float(np.vdot(move, move))
         ascent = float(p @ (gaps + 0.5 * c * bend))
         bottom = float(c * (p @ bend)) + quadratic / objective.alpha
@@ -132,14 +133,11 @@ class BlockFrankWolfe(Solver):
         if step == 0:
             return
         if move is None:
-            move = scorer.adjoint(direction * (c * p).reshape(shape), idx)
+            move = scorer.adjoint(scale_items(direction, c * p), idx)
         w -= (step / objective.alpha) * move
         state.mu[idx] = mu + step * direction
         state.omega[idx] = (1 - step) * state.omega[idx] + step * corner_omega - 0.5 * step * (1 - step) * bend
 
 
-def _inner(theta: Array, points: Array) -> Array:
-    flat_theta, flat = theta.reshape(len(theta), -1), points.reshape(len(points), -1)
-    if flat_theta.size and flat_theta.min() == -np.inf:
-        flat_theta = np.where(flat == 0, 0, flat_theta)
-    return np.einsum("ij,ij->i", flat_theta, flat, dtype=np.float64)
+def _layout(points: Any) -> Any:
+    return points.sizes.tolist() if isinstance(points, Ragged) else points.shape

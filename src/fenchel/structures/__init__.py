@@ -6,12 +6,15 @@ from typing import Any
 
 from .._core.lazy import names_of_kind, resolve
 from .base import ORACLES, Accuracy, Solved, Structure
+from .ragged import Family, Ragged
 
-__all__ = ["ORACLES", "Accuracy", "Solved", "Structure", *names_of_kind("structure")]
+__all__ = [
+    "ORACLES", "Accuracy", "Family", "Ragged", "Solved", "Structure", *names_of_kind("structure"), *names_of_kind("family")
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    return resolve(__name__, name, "structure")
+    return resolve(__name__, name, "structure", "family")
 
 
 def __dir__() -> list[str]:

@@ -288,6 +288,10 @@ class Structure(ABC):
         """
         return theta
 
+    def are_vertices(self, rows: Array) -> bool:
+        """Whether all these points of the set are vertices; False where that is not cheap to say."""
+        return self.binary and bool(((rows == 0) | (rows == 1)).all())
+
     def gibbs_omega(self, mu: Array) -> Array:
         """−max entropy of a distribution over vertices with mean mu, for rows; where it has no formula it raises."""
         raise MissingOracle(
@@ -356,13 +360,21 @@ class Structure(ABC):
     # -- the common form -----------------------------------------------------------------------------------------------
 
     def _rows(self, value: ArrayLike, name: str, *, points: bool = False) -> tuple[Array, tuple[int, ...]]:
-        rows, batch = batch_rows(as_float_array(value, name), self.shape, name, self)
+        rows, batch = self.as_rows(value, name)
         if points or not self.checks_scores:
             check_no_nan(rows, name, self, forbid_parts=self.can_forbid and not points)
         return rows, batch
 
+    def as_rows(self, value: ArrayLike, name: str) -> tuple[Array, tuple[int, ...]]:
+        """Scores or points as rows with one batch axis, and the batch shape to :meth:`restore`. Values go unchecked."""
+        return batch_rows(as_float_array(value, name), self.shape, name, self)
+
+    def restore(self, rows: Array, batch: tuple[int, ...]) -> Array:
+        """Rows in the shape of the batch."""
+        return rows.reshape(batch + self.shape)
+
     def _restore(self, rows: Array, batch: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        return rows.astype(dtype, copy=False).reshape(batch + self.shape)
+        return self.restore(rows.astype(dtype, copy=False), batch)
 
     def _finish(self, result: Array | Solved, batch: tuple[int, ...], dtype: np.dtype[Any], return_info: bool) -> Any:
         if isinstance(result, Solved):
