@@ -3,8 +3,20 @@
 import pytest
 
 from fenchel._core import registry
-from fenchel.costs import Absolute, CostMatrix, Discounted, Hamming, PrecisionAt, SquaredError, ZeroOne
-from fenchel.structures import Birkhoff, Budget, Cube, OrderSimplex, Product, Simplex
+from fenchel.costs import (
+    Absolute,
+    AffineCost,
+    CostFunction,
+    CostMatrix,
+    Disagreements,
+    Discounted,
+    FMeasure,
+    Hamming,
+    PrecisionAt,
+    SquaredError,
+    ZeroOne,
+)
+from fenchel.structures import Birkhoff, Budget, Cube, LinearOrdering, OrderSimplex, Permutahedron, Product, Simplex
 from fenchel.testing import cost_checks, loss_checks, structure_checks
 
 
@@ -43,6 +55,15 @@ COSTS = [
     (Discounted(), Birkhoff(4)),
     (Discounted(exponential=True), Birkhoff(3)),
     (PrecisionAt(2), Budget(4, 2, 2)),
+    (Disagreements(), LinearOrdering(1)),
+    (Disagreements(), LinearOrdering(4)),
+    (FMeasure(), Budget(4, 2, 2)),
+    (FMeasure(2.0), Budget(3, 1, 1)),
+    (FMeasure(), Budget(2, 0, 0)),
+    (CostFunction(lambda answer, truth: 3.0 * abs(answer - truth)), OrderSimplex(4)),
+    (CostFunction(lambda answer, truth: (answer != truth).sum() / 3), Cube(3)),
+    (CostFunction(lambda answers, truths: ((answers - truths) ** 2).sum(axis=1), vectorized=True), Permutahedron(3)),
+    (AffineCost(Cube(2), [[-3.0, 0.0], [0.0, -12.0]], [1.0, 2.0], [2.0, 10.0]), Cube(2)),
 ]
 
 

@@ -134,6 +134,8 @@ def _fill() -> None:
         "Permutahedron([2, 0, -1])",
         "Permutahedron([1.0, 1.0])",
     )
+    register("structure", "linear_ordering", f"{s}.linear_ordering:LinearOrdering",
+             "a ranking, by who comes before whom", "LinearOrdering(1)", "LinearOrdering(2)", "LinearOrdering(4)")  # fmt: skip
     register(
         "structure",
         "finite",
@@ -173,6 +175,7 @@ def _fill() -> None:
              "FenchelYoung(Product(Simplex(3), 2), KL())", "FenchelYoung(Product(Cube(2), 2), Gibbs())",
              "FenchelYoung(Budget(4, 1, 2), Euclidean())", "FenchelYoung(Budget(4, 1, 2), KL())",
              "FenchelYoung(Birkhoff(3), Euclidean())", "FenchelYoung(Birkhoff(3), KL(), strength=0.5)",
+             "FenchelYoung(LinearOrdering(3), Euclidean())", "FenchelYoung(LinearOrdering(4), Gibbs())",
              "FenchelYoung(Permutahedron(4), Euclidean())", "FenchelYoung(Permutahedron(4), KL())",
              "FenchelYoung(Finite([[0, 0], [1, 0], [0, 1], [1, 1]]), Gibbs())",
              "FenchelYoung(Oracle(example_argmax, (4,)), Euclidean())")  # fmt: skip
@@ -218,6 +221,12 @@ def _fill() -> None:
     register("cost", "matrix", f"{c}.cost_matrix:CostMatrix", "a cost for every pair of answer and truth",
              "CostMatrix([[0, 1, 4], [2, 0, 1], [3, 3, 0]])")  # fmt: skip
     register("cost", "discounted", f"{c}.ranking:Discounted", "one minus the NDCG of a ranking", "Discounted()")
+    register("cost", "disagreements", f"{c}.disagreements:Disagreements", "pairs of items in the wrong order",
+             "Disagreements()")  # fmt: skip
+    register("cost", "f_measure", f"{c}.f_measure:FMeasure", "one minus the F-measure of a label set", "FMeasure()")
+    register("cost", "function", f"{c}.own:CostFunction", "a function of your own")
+    register("cost", "affine", f"{c}.own:AffineCost", "an affine form of your own",
+             "AffineCost(Cube(2), [[-3.0, 0.0], [0.0, -12.0]], [1.0, 2.0], [2.0, 10.0])")  # fmt: skip
     register("cost", "precision_at", f"{c}.ranking:PrecisionAt", "wrong labels among k answered", "PrecisionAt(2)")
 
     d = "fenchel.decoders"
