@@ -43,6 +43,9 @@ class Disagreements(Cost):
         truths = answers if truths is None else truths
         if not isinstance(answers, LinearOrdering) or truths.shape != answers.shape or truths.class_coding is not None:
             raise self._refuse(
-                answers, truths, "the order of a pair is no linear function of ranks; use LinearOrdering(n)"
+                answers,
+                truths,
+                "the order of a pair is no linear function of ranks; use LinearOrdering(n) "
+                "(of an estimator: projection='linear_ordering')",
             )
         return AffineForm(answers, truths, lambda mu: np.swapaxes(mu, -1, -2), lambda mu: np.zeros(len(mu)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import warnings
 from typing import Any
@@ -15,6 +16,8 @@ from .._core.checks import check_choice, check_count, check_finite_positive
 from .._core.errors import ConvergenceWarning, IncompatiblePair, InvalidInput
 from .._core.types import Array
 from ..costs.base import Cost
+from ..costs.cost_matrix import CostMatrix
+from ..costs.own import CostFunction
 from ..decoders.base import Decoder
 from ..losses.base import Loss, Output
 from ..scorers.kernel import Kernel, kernel_matrix
@@ -29,12 +32,26 @@ ALPHAS = tuple(float(a) for a in np.geomspace(1.0, 1e-5, 11))
 
 
 def make_cost(value: Any) -> Cost:
-    """A cost from itself or its name."""
+    """A cost from itself, its name, a matrix C[answer, truth], or a function of an answer and a truth."""
     if isinstance(value, Cost):
         return value
     if isinstance(value, str):
-        return registry.find("cost", value).load()()
-    raise InvalidInput(f"cost is {value!r}, expected the name of a cost or a fenchel.costs.Cost")
+        return named_cost(value)
+    if hasattr(value, "__array__") or isinstance(value, list | tuple):
+        return CostMatrix(np.asarray(value))
+    if callable(value):
+        return CostFunction(value)
+    raise InvalidInput(f"cost is {value!r}, expected the name of a cost, a fenchel.costs.Cost, a matrix or a function")
+
+
+def named_cost(name: str) -> Cost:
+    """The cost of this name; one that needs parameters asks for them."""
+    cls = registry.find("cost", name).load()
+    needed = [p.name for p in inspect.signature(cls).parameters.values() if p.default is p.empty]
+    if needed:
+        raise InvalidInput(f"cost {name!r} needs {', '.join(needed)}; give fenchel.costs.{cls.__name__}(...)")
+    made: Cost = cls()
+    return made
 
 
 class LinearEstimator(BaseEstimator):  # type: ignore[misc]

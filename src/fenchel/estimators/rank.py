@@ -22,6 +22,7 @@ from ..losses.fenchel_young import FenchelYoung
 from ..structures.base import Structure
 from ..structures.birkhoff import Birkhoff
 from ..structures.cube import Cube
+from ..structures.linear_ordering import LinearOrdering
 from ..structures.permutahedron import Permutahedron
 from ..structures.product import Product
 from ..structures.reals import NonNegative, Reals
@@ -30,7 +31,7 @@ from .base import LinearEstimator, make_cost
 
 __all__ = ["LabelRanker", "parse_rankings"]
 
-_PROJECTIONS = ("birkhoff", "row_stochastic", "cube", "permutahedron", "nonnegative", "reals")
+_PROJECTIONS = ("birkhoff", "row_stochastic", "cube", "permutahedron", "linear_ordering", "nonnegative", "reals")
 _DECODINGS = ("auto", "birkhoff", "row_stochastic", "cube")
 
 
@@ -39,7 +40,8 @@ class LabelRanker(LinearEstimator):
 
     A ranking is the permutation matrix with a one where label i has rank j. The loss is the Fenchel-Young loss on the
     chosen set of k × k matrices: the Birkhoff polytope (soft permutations), row-stochastic matrices, the unit cube, or no
-    projection; or on the permutahedron, with one score per label only. ``predict`` answers with the ranking of
+    projection; or on the permutahedron, with one score per label only; or on the linear ordering polytope, with a score for
+    each pair of labels (at most 18). ``predict`` answers with the ranking of
     least expected Hamming cost (labels at a wrong rank), an assignment problem. An iteration costs O(rows · features · k²)
     and one projection per row.
 
@@ -48,12 +50,14 @@ class LabelRanker(LinearEstimator):
 
     Parameters
     ----------
-    regularizer : {"euclidean", "kl"} or Regularizer, default="euclidean"
-        Ψ, which makes the loss.
-    cost : {"hamming"} or Cost, default="hamming"
-        What a mistake costs (for matrices; on the permutahedron the answer sorts the soft ranks).
-    projection : {"birkhoff", "row_stochastic", "cube", "permutahedron", "nonnegative", "reals"}, default="birkhoff"
-        The set that scores are projected to.
+    regularizer : {"euclidean", "kl", "gibbs"} or Regularizer, default="euclidean"
+        Ψ, which makes the loss. "gibbs", a distribution over rankings, needs ``projection="linear_ordering"``.
+    cost : {"auto", "hamming", "discounted", "disagreements"} or Cost, default="auto"
+        What a mistake costs: labels at a wrong rank ("hamming", the default for permutation matrices), one minus the
+        NDCG, or pairs in the wrong order ("disagreements", on the linear ordering polytope, where it is the default).
+        On the permutahedron the answer sorts the soft ranks.
+    projection : {"birkhoff", "row_stochastic", "cube", "permutahedron", "linear_ordering", "nonnegative", "reals"}
+        The set that scores are projected to; "birkhoff" by default.
     decoding : {"auto", "birkhoff", "row_stochastic", "cube"}, default="auto"
         The set of answers. "auto" gives rankings; the larger sets give 0/1 matrices that may be no permutations, which
         ``predict_matrix`` returns and the published tables compare.
@@ -111,7 +115,7 @@ class LabelRanker(LinearEstimator):
         self,
         regularizer: Any = "euclidean",
         *,
-        cost: Any = "hamming",
+        cost: Any = "auto",
         projection: str = "birkhoff",
         decoding: str = "auto",
         alpha: float | str = 1e-3,
@@ -160,15 +164,23 @@ class LabelRanker(LinearEstimator):
             "reals": Reals(k, k),
             "permutahedron": Permutahedron(k),
         }
+        if projection == "linear_ordering":
+            sets[projection] = LinearOrdering(k)
         loss = FenchelYoung(sets[projection], self.regularizer, strength=self.strength)
+        own = projection in (
+            "permutahedron",
+            "linear_ordering",
+        )  # rankings are encoded, and answered, on the set itself
+        if own and decoding != "auto":
+            raise InvalidInput(f"decoding is {decoding!r}, but points of {sets[projection]!r} are no matrices of ranks")
+        coding = sets[projection] if own else Birkhoff(k)
         if projection == "permutahedron":
-            if decoding != "auto":
-                raise InvalidInput(f"decoding is {decoding!r}, but points of the permutahedron are decoded by sorting")
             self.decoder_ = None
         else:
-            answers = sets["birkhoff" if decoding == "auto" else decoding]
-            self.decoder_ = self._check_decoding(Calibrated(answers, make_cost(self.cost)), loss)
-        truths = (Permutahedron(k) if projection == "permutahedron" else Birkhoff(k)).encode(ranks, X.dtype)
+            answers = coding if decoding == "auto" else sets[decoding]
+            cost = self.cost if self.cost != "auto" else ("disagreements" if own else "hamming")
+            self.decoder_ = self._check_decoding(Calibrated(answers, make_cost(cost)), loss)
+        truths = coding.encode(ranks, X.dtype)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
         self.n_labels_, self.labels_, self.first_rank_ = k, labels, first
         self._train(X, truths, loss, weights)
@@ -188,14 +200,14 @@ class LabelRanker(LinearEstimator):
         if self.decoder_ is None:
             mu = self.predict_marginals(X)
             return Permutahedron(self.n_labels_)._ranks(np.argsort(-mu, axis=1, kind="stable"))
-        if not isinstance(self.decoder_.structure, Birkhoff):
+        if not isinstance(self.decoder_.structure, Birkhoff | LinearOrdering):
             raise InvalidInput(f"decoding={self.decoding!r} gives matrices that may be no rankings; use predict_matrix")
         return self.decoder_.decode(self._output(X))
 
     def predict_matrix(self, X: Any) -> Array:
         """The answers as 0/1 matrices, label by rank, of the decoding set."""
         check_is_fitted(self)
-        if self.decoder_ is None:
+        if self.decoder_ is None or isinstance(self.decoder_.structure, LinearOrdering):
             return Birkhoff(self.n_labels_).encode(self.predict_ranks(X))
         return self.decoder_.vertices(self._output(X))
 

@@ -6,13 +6,15 @@ These are the defaults behind the underscored oracles of :class:`~fenchel.struct
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
 from .._core.types import Array, IntArray
 from ..optim.active_set import project_from_argmax
-from ..optim.frank_wolfe import HullResult, minimize_over_hull
+from ..optim.corrective import SeparableObjective, minimize_separable
+from ..optim.frank_wolfe import minimize_over_hull
 from .base import Accuracy, Solved, Structure
 
 __all__ = ["decompose_by_argmax", "kl_project_by_argmax", "project_by_argmax"]
@@ -54,7 +56,9 @@ def decompose_by_argmax(structure: Structure, rows: Array) -> tuple[Array, Array
 
 
 def kl_project_by_argmax(structure: Structure, rows: Array, accuracy: Accuracy) -> Solved:
-    """Kullback-Leibler projections by pairwise Frank-Wolfe, to a duality gap of 1e-8 unless told otherwise.
+    """Kullback-Leibler projections by a fully corrective method, to a duality gap of 1e-8 unless told otherwise.
+
+    Where that stalls, at scores so far apart that entries become tiny, pairwise Frank-Wolfe steps finish.
 
     The start is a mean of vertices that together cover every entry that can be positive, where the slope of μ log μ is
     finite. Vertices must have no negative entry. Entries below 1e-11 are not resolved.
@@ -69,27 +73,45 @@ def kl_project_by_argmax(structure: Structure, rows: Array, accuracy: Accuracy) 
             row = np.asarray(scores).reshape(1, *structure.shape)
             return np.asarray(structure._argmax_at(row, np.array([i])), dtype=np.float64).reshape(-1)
 
-        start = _covering_start(theta, argmax)
+        vertices = _covering_vertices(theta, argmax)
         finite = np.where(np.isfinite(theta), theta, 0)
 
-        def objective(x: Array, finite: Array = finite) -> tuple[float, Array]:
+        def objective(x: Array, finite: Array = finite) -> tuple[float, Array, Array]:
             kept = np.maximum(x, _FLOOR)
             below = np.minimum(x - _FLOOR, 0)
             logs = np.log(kept)
             value = kept @ logs + below @ (logs + 1) + below @ below / (2 * _FLOOR) - finite @ x
-            return float(value), logs + 1 + below / _FLOOR - finite
+            return float(value), logs + 1 + below / _FLOOR - finite, 1 / kept
 
         def allowed_argmax(scores: Array, theta: Array = theta, argmax: _Argmax = argmax) -> Array:
             return argmax(np.where(np.isfinite(theta), scores, -np.inf))
 
-        result = minimize_over_hull(objective, allowed_argmax, start, tol=tol, max_iter=accuracy.max_iter or 20_000)
+        start = np.full(len(vertices), 1 / len(vertices))
+        result = minimize_separable(
+            objective, allowed_argmax, vertices, start, tol=tol, max_iter=accuracy.max_iter or 2000
+        )
+        if not result.converged:  # entries so small that Newton steps stall: pairwise steps go on from there
+            more = minimize_over_hull(
+                partial(_without_curvature, objective),
+                allowed_argmax,
+                result,
+                tol=tol,
+                max_iter=accuracy.max_iter or 20_000,
+            )
+            more.n_oracle += result.n_oracle
+            result = more
         points[i] = result.point.reshape(structure.shape)
         gaps[i], counts[i], good[i] = result.gap, result.n_oracle, result.converged
     return Solved(points=points, error=gaps, n_iter=counts, converged=good)
 
 
-def _covering_start(theta: Array, argmax: _Argmax) -> HullResult:
-    """The mean of vertices found by asking for one entry after the other until all that can be are positive."""
+def _without_curvature(objective: SeparableObjective, x: Array) -> tuple[float, Array]:
+    value, gradient, _ = objective(x)
+    return value, gradient
+
+
+def _covering_vertices(theta: Array, argmax: _Argmax) -> Array:
+    """Vertices found by asking for one entry after the other until all that can be are positive."""
     forbidden = theta == -np.inf
     atoms = [argmax(theta)]
     covered = atoms[0] > 0
@@ -101,6 +123,4 @@ def _covering_start(theta: Array, argmax: _Argmax) -> HullResult:
             if vertex[j] > 0:
                 atoms.append(vertex)
                 covered |= vertex > 0
-    vertices = np.unique(np.array(atoms), axis=0)
-    weights = np.full(len(vertices), 1 / len(vertices))
-    return HullResult(weights @ vertices, np.nan, np.inf, 0, 0, 0, False, vertices, weights)
+    return np.unique(np.array(atoms), axis=0)
