@@ -40,9 +40,9 @@ class Birkhoff(Structure):
     >>> matchings.decode(matchings.argmax(theta))
     array([0, 1, 2])
     >>> matchings.project(theta).round(3)
-    array([[0.675, 0.225, 0.1  ],
-           [0.325, 0.475, 0.2  ],
-           [0.   , 0.3  , 0.7  ]])
+    array([[0.617, 0.242, 0.142],
+           [0.383, 0.608, 0.008],
+           [0.   , 0.15 , 0.85 ]])
     """
 
     n: int
