@@ -13,6 +13,7 @@ from fenchel.costs import (
     FMeasure,
     Hamming,
     PrecisionAt,
+    Spearman,
     SquaredError,
     ZeroOne,
 )
@@ -57,6 +58,9 @@ COSTS = [
     (PrecisionAt(2), Budget(4, 2, 2)),
     (Disagreements(), LinearOrdering(1)),
     (Disagreements(), LinearOrdering(4)),
+    (Spearman(), Permutahedron(4)),
+    (Spearman(), Permutahedron(1)),
+    (Spearman(), Birkhoff(4)),
     (FMeasure(), Budget(4, 2, 2)),
     (FMeasure(2.0), Budget(3, 1, 1)),
     (FMeasure(), Budget(2, 0, 0)),

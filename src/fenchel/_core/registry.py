@@ -223,6 +223,7 @@ def _fill() -> None:
     register("cost", "discounted", f"{c}.ranking:Discounted", "one minus the NDCG of a ranking", "Discounted()")
     register("cost", "disagreements", f"{c}.disagreements:Disagreements", "pairs of items in the wrong order",
              "Disagreements()")  # fmt: skip
+    register("cost", "spearman", f"{c}.spearman:Spearman", "how badly two rankings correlate", "Spearman()")
     register("cost", "f_measure", f"{c}.f_measure:FMeasure", "one minus the F-measure of a label set", "FMeasure()")
     register("cost", "function", f"{c}.own:CostFunction", "a function of your own")
     register("cost", "affine", f"{c}.own:AffineCost", "an affine form of your own",
