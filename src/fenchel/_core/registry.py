@@ -224,6 +224,7 @@ def _fill() -> None:
     register("cost", "disagreements", f"{c}.disagreements:Disagreements", "pairs of items in the wrong order",
              "Disagreements()")  # fmt: skip
     register("cost", "spearman", f"{c}.spearman:Spearman", "how badly two rankings correlate", "Spearman()")
+    register("cost", "scaled", f"{c}.scaled:Scaled", "a cost times a number", "Scaled(Hamming(), 0.5)")
     register("cost", "f_measure", f"{c}.f_measure:FMeasure", "one minus the F-measure of a label set", "FMeasure()")
     register("cost", "function", f"{c}.own:CostFunction", "a function of your own")
     register("cost", "affine", f"{c}.own:AffineCost", "an affine form of your own",
@@ -234,6 +235,14 @@ def _fill() -> None:
     register("decoder", "map", f"{d}.map:MAP", "the output of highest score", "MAP()")
     register("decoder", "calibrated", f"{d}.calibrated:Calibrated", "the answer of least expected cost",
              "Calibrated(Simplex(3), ZeroOne())")  # fmt: skip
+
+    register("decoder", "randomized", f"{d}.randomized:Randomized",
+             "near a vertex that vertex, else a draw with the right mean", "Randomized(Simplex(3))")  # fmt: skip
+    register(
+        "decoder", "nearest", f"{d}.randomized:Nearest", "the vertex nearest to the prediction", "Nearest(Simplex(3))"
+    )
+    register("decoder", "always_random", f"{d}.randomized:AlwaysRandom", "a draw whose mean is the prediction",
+             "AlwaysRandom(Simplex(3))")  # fmt: skip
 
     register("scorer", "linear", "fenchel.scorers.linear:Linear", "scores linear in dense or sparse rows")
 
@@ -263,6 +272,14 @@ def _fill() -> None:
              "MultilabelClassifier()")  # fmt: skip
     register("estimator", "label_ranker", f"{e}.rank:LabelRanker", "a ranking of labels",
              "LabelRanker()")  # fmt: skip
+    o = "fenchel.online"
+    register("state", "online_constants", f"{o}.constants:Constants", "the constants of a regret bound")
+    register("step", "constant", f"{o}.steps:ConstantStep", "gradient descent with one rate", "ConstantStep(0.1)")
+    register("step", "adaptive", f"{o}.steps:AdaptiveStep", "on a ball, with a rate that follows the gradients",
+             "AdaptiveStep(10.0)")  # fmt: skip
+    register("step", "parameter_free", f"{o}.steps:ParameterFree", "bets instead of a rate", "ParameterFree(1.0)")
+    register("learner", "learner", f"{o}.learner:Learner", "plays, is told the truth, learns", "Learner(Simplex(3))")
+
     register("estimator", "table_model", "fenchel.cli.model:TableModel", "a model with the table encoder before it")
 
 
