@@ -12,6 +12,7 @@ from .._core.types import Array
 from ..costs.absolute import Absolute
 from ..costs.base import Cost, affine_form
 from ..costs.hamming import Hamming
+from ..costs.scaled import Scaled
 from ..costs.spearman import Spearman
 from ..costs.zero_one import ZeroOne
 from ..losses.fenchel_young import FenchelYoung
@@ -169,7 +170,12 @@ def strong_convexity(loss: FenchelYoung, p: float) -> float:
 
 def cost_slope(cost: Cost, structure: Structure, p: float) -> tuple[float, bool]:
     """γ with L(μ, y) ≤ γ ‖μ − φ(y)‖_p for all points and truths, and whether it is the least such number."""
+    if isinstance(cost, Scaled):
+        slope, exact = cost_slope(cost.cost, structure, p)
+        return cost.factor * slope, exact
     known = _known_slope(cost, structure, p)
+    if known is None and isinstance(cost, Hamming) and structure.part_coding == "entry":
+        return float(structure.dim ** (1 - 1 / p)), False  # each entry is off by at most |μ − φ(y)| there
     return (known, True) if known is not None else (_bounded_slope(cost, structure, p), False)
 
 
@@ -202,8 +208,8 @@ def _bounded_slope(cost: Cost, structure: Structure, p: float) -> float:
     n = structure.n_vertices
     if reason is not None or n is None or n > _FEW_VERTICES:
         raise IncompatiblePair(
-            f"the slope of {cost!r} on {structure!r} has no formula, and it has too many outputs to try all; give "
-            "constants=Constants(...) with a cost_slope of your own"
+            f"the slope of {cost!r} on {structure!r} has no formula, and it has too many outputs to try all, so "
+            "there is no bound; give step=ConstantStep(rate), with a rate of your own"
         )
     vertices = structure.vertices()
     form = affine_form(cost, structure, structure)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from .._core.checks import check_choice, check_count, check_finite_positive, check_generator
-from .._core.errors import InvalidInput
+from .._core.errors import IncompatiblePair, InvalidInput
 from .._core.types import Array, IntArray
 from ..costs.base import Cost
 from ..costs.own import CostFunction
@@ -274,7 +274,12 @@ class Learner(BaseEstimator):  # type: ignore[misc]
         factor = 1.0 if automatic else check_finite_positive(self.scale, "scale")
         scaled = FenchelYoung(loss.structure, loss.regularizer, loss.strength, loss.multiplier * factor)
         norm = self.decoder.norm if isinstance(self.decoder, MixtureDecoder) else None
-        found = constants_of(scaled, self.cost_, norm=norm)
+        try:
+            found = constants_of(scaled, self.cost_, norm=norm)
+        except IncompatiblePair:
+            if automatic or not isinstance(self.step, StepRule):
+                raise
+            return scaled, None  # a rule of the user's own needs no constants
         if automatic and found.gap <= 0:
             factor = 2 * found.needed_multiplier
             scaled = FenchelYoung(loss.structure, loss.regularizer, loss.strength, factor)
@@ -468,7 +473,9 @@ class Learner(BaseEstimator):  # type: ignore[misc]
     def _learn(self, places: IntArray, values: Array, vertex: Array) -> tuple[Array, Array]:
         theta = self._scores(places, values)
         value, residual = self.loss_.value_and_grad(theta, vertex)
-        kernels.update(self.state_, places, values, residual.reshape(-1), theta.reshape(-1), self.weights_, self.total_)
+        kernels.update(  # type: ignore[no-untyped-call]
+            self.state_, places, values, residual.reshape(-1), theta.reshape(-1), self.weights_, self.total_
+        )
         return theta, value
 
     def _round(self, places: IntArray, values: Array, vertex: Array, output: Array) -> Rounds:
