@@ -14,7 +14,7 @@ import numpy as np
 
 from .._core.compile import exact_kernel, inline_kernel
 
-__all__ = ["STATE_SIZE", "softmax_rounds", "update"]
+__all__ = ["STATE_SIZE", "softmax_answer", "softmax_learn", "softmax_rounds", "update"]
 
 STATE_SIZE = 11
 _BETS = 2.0 / (2.0 - np.log(3.0))
@@ -60,13 +60,14 @@ def _apply(state, a, b, indices, values, residual, weights, total):  # type: ign
         state[10] /= s
         s = 1.0
     state[7] = s
+    played = state[10]
     for i in range(len(indices)):
-        row = indices[i]
+        row, sums = weights[indices[i]], total[indices[i]]
         step = b * values[i] / s
         for j in range(len(residual)):
             change = step * residual[j]
-            weights[row, j] += change
-            total[row, j] -= state[10] * change
+            row[j] += change
+            sums[j] -= played * change
 
 
 @exact_kernel
@@ -100,8 +101,93 @@ def _direction(state, indices, values, residual, weights):  # type: ignore[no-un
     return gu * state[7]
 
 
+@inline_kernel
+def _gathered(indices, data, start, stop, intercept, last, places, numbers):  # type: ignore[no-untyped-def]
+    """One row with its intercept; how many entries it has."""
+    n = stop - start
+    for i in range(n):
+        places[i] = indices[start + i]
+        numbers[i] = data[start + i]
+    if intercept != 0.0:
+        places[n] = last
+        numbers[n] = intercept
+        n += 1
+    return n
+
+
+@inline_kernel
+def _softmax(state, strength, places, numbers, n, weights, theta, mu):  # type: ignore[no-untyped-def]
+    """Scores and class probabilities; the likeliest class, its score and Σ exp relative to it."""
+    k = weights.shape[1]
+    scale = state[7] * state[8]
+    theta[:] = 0.0
+    for i in range(n):
+        row = weights[places[i]]
+        number = numbers[i] * scale
+        for j in range(k):
+            theta[j] += number * row[j]
+    top = -np.inf
+    best = 0
+    for j in range(k):
+        if theta[j] > top:
+            top = theta[j]
+            best = j
+    norm = 0.0
+    for j in range(k):
+        mu[j] = np.exp((theta[j] - top) / strength)
+        norm += mu[j]
+    for j in range(k):
+        mu[j] /= norm
+    return best, top, norm
+
+
+@inline_kernel
+def _drawn(mu, best, coin, u):  # type: ignore[no-untyped-def]
+    """The answer of randomized decoding in the 1-norm, and the probability that it was drawn."""
+    k = len(mu)
+    # the nearest vertex is the likeliest class; twice its distance over that of two vertices
+    p = min(1.0, 2.0 * (1.0 - mu[best])) if k > 1 else 0.0
+    if coin >= p:
+        return best, p
+    below = 0.0
+    for j in range(k):
+        below += mu[j]
+        if u < below:
+            return j, p
+    return k - 1, p
+
+
 @exact_kernel
-def softmax_rounds(data, indices, indptr, truths, multiplier, strength, intercept, learn, uniforms, state, weights, total,
+def softmax_answer(indices, data, strength, intercept, coin, u, state, weights):  # type: ignore[no-untyped-def]
+    """The class that randomized decoding plays for one row."""
+    k = weights.shape[1]
+    places, numbers = np.empty(len(indices) + 1, np.int64), np.empty(len(indices) + 1)
+    theta, mu = np.empty(k), np.empty(k)
+    n = _gathered(indices, data, 0, len(indices), intercept, weights.shape[0] - 1, places, numbers)
+    best, _, _ = _softmax(state, strength, places, numbers, n, weights, theta, mu)
+    return _drawn(mu, best, coin, u)[0]
+
+
+@exact_kernel
+def softmax_learn(data, indices, indptr, truths, multiplier, strength, intercept, state, weights, total):  # type: ignore[no-untyped-def]
+    """Learn rows (CSR) one after the other with the logistic loss, playing nothing."""
+    k = weights.shape[1]
+    theta, mu = np.empty(k), np.empty(k)
+    longest = 0
+    for t in range(len(indptr) - 1):
+        longest = max(longest, indptr[t + 1] - indptr[t])
+    places, numbers = np.empty(longest + 1, np.int64), np.empty(longest + 1)
+    for t in range(len(indptr) - 1):
+        n = _gathered(indices, data, indptr[t], indptr[t + 1], intercept, weights.shape[0] - 1, places, numbers)
+        _softmax(state, strength, places, numbers, n, weights, theta, mu)
+        mu[truths[t]] -= 1.0
+        for j in range(k):
+            mu[j] *= multiplier
+        update(state, places[:n], numbers[:n], mu, theta, weights, total)
+
+
+@exact_kernel
+def softmax_rounds(data, indices, indptr, truths, multiplier, strength, intercept, uniforms, state, weights, total,
                    answers, random_probability, expected, surrogate):  # type: ignore[no-untyped-def]  # fmt: skip
     """Rounds of online classification with the logistic loss: predict, play at random, learn.
 
@@ -110,62 +196,22 @@ def softmax_rounds(data, indices, indptr, truths, multiplier, strength, intercep
     zero-one cost and the loss of each round.
     """
     k = weights.shape[1]
-    theta = np.empty(k)
-    mu = np.empty(k)
+    theta, mu = np.empty(k), np.empty(k)
     longest = 0
     for t in range(len(indptr) - 1):
         longest = max(longest, indptr[t + 1] - indptr[t])
-    places = np.empty(longest + 1, np.int64)
-    numbers = np.empty(longest + 1)
+    places, numbers = np.empty(longest + 1, np.int64), np.empty(longest + 1)
     for t in range(len(indptr) - 1):
-        n = indptr[t + 1] - indptr[t]
-        for i in range(n):
-            places[i] = indices[indptr[t] + i]
-            numbers[i] = data[indptr[t] + i]
-        if intercept != 0.0:
-            places[n] = weights.shape[0] - 1
-            numbers[n] = intercept
-            n += 1
-        scale = state[7] * state[8]
-        theta[:] = 0.0
-        for i in range(n):
-            for j in range(k):
-                theta[j] += numbers[i] * weights[places[i], j]
-        top = -np.inf
-        best = 0
-        for j in range(k):
-            theta[j] *= scale
-            if theta[j] > top:
-                top = theta[j]
-                best = j
-        norm = 0.0
-        for j in range(k):
-            mu[j] = np.exp((theta[j] - top) / strength)
-            norm += mu[j]
-        for j in range(k):
-            mu[j] /= norm
-        # the nearest vertex is the likeliest class; half its 1-norm distance over that of two vertices
-        p = min(1.0, 2.0 * (1.0 - mu[best])) if k > 1 else 0.0
-        answer = best
-        if uniforms[t, 0] < p:
-            u = uniforms[t, 1]
-            answer = k - 1
-            below = 0.0
-            for j in range(k):
-                below += mu[j]
-                if u < below:
-                    answer = j
-                    break
+        n = _gathered(indices, data, indptr[t], indptr[t + 1], intercept, weights.shape[0] - 1, places, numbers)
+        best, top, norm = _softmax(state, strength, places, numbers, n, weights, theta, mu)
+        answer, p = _drawn(mu, best, uniforms[t, 0], uniforms[t, 1])
         answers[t] = answer
         random_probability[t] = p
         y = truths[t]
-        if y < 0:
-            continue
         wrong = 0.0 if y == best else 1.0
         expected[t] = (1.0 - p) * wrong + p * (1.0 - mu[y])
         surrogate[t] = multiplier * (strength * np.log(norm) + top - theta[y])
-        if learn:
-            mu[y] -= 1.0
-            for j in range(k):
-                mu[j] *= multiplier
-            update(state, places[:n], numbers[:n], mu, theta, weights, total)
+        mu[y] -= 1.0
+        for j in range(k):
+            mu[j] *= multiplier
+        update(state, places[:n], numbers[:n], mu, theta, weights, total)

@@ -131,18 +131,19 @@ class Learner(BaseEstimator):  # type: ignore[misc]
     def predict_one(self, x: Any) -> Any:
         """The answer for one input: an array, a sparse row, or a dict of features."""
         places, values = self._input(x, "x")
-        if self._fused:
-            answer = self._softmax(values, places, np.array([0, len(places)]), None, learn=False).answers[0]
-            return int(answer)
+        if self.fused_:
+            coin, u = self.rng_.random(2)
+            return kernels.softmax_answer(  # type: ignore[no-untyped-call]
+                places, values, self.strength_, self.intercept_, coin, u, self.state_, self.weights_
+            )
         mu = self.loss_.predict(self._scores(places, values))
         return _plain(self.structure.decode(self.decoder_.play(mu, self.rng_)))
 
     def learn_one(self, x: Any, y: Any) -> Learner:
         """Learn the truth of one input."""
         places, values = self._input(x, "x")
-        if self._fused:
-            truth = np.array([self._class(y, 0)])
-            self._softmax(values, places, np.array([0, len(places)]), truth, play=False)
+        if self.fused_:
+            self._softmax_learn(values, places, np.array([0, len(places)]), self._classes([y]))
             return self
         self._learn(places, values, self.structure.encode(y))
         return self
@@ -150,9 +151,8 @@ class Learner(BaseEstimator):  # type: ignore[misc]
     def play_one(self, x: Any, y: Any) -> Rounds:
         """Predict, pay and learn."""
         places, values = self._input(x, "x")
-        if self._fused:
-            truth = np.array([self._class(y, 0)])
-            return self._softmax(values, places, np.array([0, len(places)]), truth)
+        if self.fused_:
+            return self._softmax(values, places, np.array([0, len(places)]), self._classes([y]))
         return self._round(places, values, self.structure.encode(y)[None], np.asarray(y)[None])
 
     # -- many rounds ---------------------------------------------------------------------------------------------------
@@ -160,9 +160,8 @@ class Learner(BaseEstimator):  # type: ignore[misc]
     def partial_fit(self, X: Any, y: Any) -> Learner:
         """Learn rows one after the other: exactly the weights of calling ``learn_one`` for each."""
         rows, outputs = self._rows(X, y)
-        if self._fused:
-            truths = np.array([self._class(output, i) for i, output in enumerate(outputs)], dtype=np.int64)
-            self._softmax(rows.data, rows.indices, rows.indptr, truths, play=False)
+        if self.fused_:
+            self._softmax_learn(rows.data, rows.indices, rows.indptr, self._classes(outputs))
             return self
         vertices = self.structure.encode(outputs)
         for i in range(rows.shape[0]):
@@ -173,9 +172,8 @@ class Learner(BaseEstimator):  # type: ignore[misc]
     def play(self, X: Any, y: Any) -> Rounds:
         """Predict, pay and learn, row after row: exactly what ``play_one`` does for each."""
         rows, outputs = self._rows(X, y)
-        if self._fused:
-            truths = np.array([self._class(output, i) for i, output in enumerate(outputs)], dtype=np.int64)
-            return self._softmax(rows.data, rows.indices, rows.indptr, truths)
+        if self.fused_:
+            return self._softmax(rows.data, rows.indices, rows.indptr, self._classes(outputs))
         vertices = self.structure.encode(outputs)
         parts = []
         for i in range(rows.shape[0]):
@@ -239,7 +237,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]
             raise InvalidInput(f"structure is {self.structure!r}, expected a structure such as Simplex(3)")
         self.length_ = check_finite_positive(self.max_norm, "max_norm")
         check_choice(self.too_long, "too_long", ("raise", "rescale"))
-        intercept = check_finite_positive(self.intercept, "intercept", zero=True)
+        self.intercept_ = intercept = check_finite_positive(self.intercept, "intercept", zero=True)
         self.rng_ = check_generator(self.random_state)
         self.cost_ = self._make_cost()
         loss = self.loss if isinstance(self.loss, Loss) else FenchelYoung(self.structure, self.loss)
@@ -254,6 +252,9 @@ class Learner(BaseEstimator):  # type: ignore[misc]
         shape = (n_features + (intercept > 0), self.structure.dim)
         self.weights_, self.total_ = np.zeros(shape), np.zeros(shape)
         self.state_ = self.step_.first_state()
+        self.columns_ = np.arange(n_features)
+        self.fused_ = self._is_fused()
+        self.strength_ = float(getattr(self.loss_, "strength", 1.0))
 
     def _make_cost(self) -> Cost:
         if not isinstance(self.cost, str) or self.cost != "auto":
@@ -330,7 +331,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]
                     )
                 places, values, width = np.arange(len(array)), array, len(array)
             self._check_width(width)
-        square = float(values @ values)
+        square = values @ values
         if not square <= self.length_**2 * (1 + 1e-12):
             values = self._shortened(values, np.sqrt(square), name)
         return self._with_intercept(places, values)
@@ -383,9 +384,9 @@ class Learner(BaseEstimator):  # type: ignore[misc]
         return values * (self.length_ / norm)
 
     def _with_intercept(self, places: IntArray, values: Array) -> tuple[IntArray, Array]:
-        if self.intercept > 0 and not self._fused:
-            return np.append(places, len(self.weights_) - 1), np.append(values, float(self.intercept))
-        return np.asarray(places, dtype=np.int64), values
+        if self.intercept_ > 0 and not self.fused_:  # compiled rounds add it themselves
+            return np.append(places, len(self.weights_) - 1), np.append(values, self.intercept_)
+        return places, values
 
     def _rows(self, X: Any, y: Any) -> tuple[Any, Array]:
         """Inputs as CSR rows with their lengths checked, and the outputs."""
@@ -425,40 +426,42 @@ class Learner(BaseEstimator):  # type: ignore[misc]
 
     # -- rounds --------------------------------------------------------------------------------------------------------
 
-    @property
-    def _fused(self) -> bool:
+    def _is_fused(self) -> bool:
         """Whether rounds run in one compiled loop: classes, the logistic loss, the zero-one cost, randomized decoding."""
-        loss = self.loss_
         return (
             type(self.structure) is Simplex
-            and isinstance(loss, FenchelYoung)
-            and isinstance(loss.regularizer, KL | Gibbs)
+            and isinstance(self.loss_, FenchelYoung)
+            and isinstance(self.loss_.regularizer, KL | Gibbs)
             and isinstance(self.decoder_, Randomized)
             and self.decoder_.norm == 1
             and isinstance(self.cost_, ZeroOne)
         )
 
-    def _class(self, y: Any, i: int) -> int:
-        k = self.structure.dim
-        if isinstance(y, int | np.integer) and 0 <= y < k:
-            return int(y)
-        raise InvalidInput(f"y is {y!r} at sample {i}, but outputs of {self.structure!r} go from 0 to {k - 1}")
+    def _classes(self, y: Any) -> IntArray:
+        truths = np.asarray(y)
+        k = self.weights_.shape[1]
+        if truths.dtype.kind not in "iu" or truths.ndim != 1 or truths.min(initial=0) < 0 or truths.max(initial=0) >= k:
+            self.structure._check_labels(truths, k)
+            raise InvalidInput(f"y has shape {truths.shape}, but outputs of {self.structure!r} are whole numbers")
+        return truths.astype(np.int64, copy=False)
 
-    def _softmax(
-        self, data: Array, indices: Array, indptr: Array, truths: Array | None, *, learn: bool = True, play: bool = True
-    ) -> Rounds:
-        n = len(indptr) - 1
-        uniforms = self.rng_.random((n, 2)) if play else np.ones((n, 2))
-        answers, p = np.empty(n, np.int64), np.empty(n)
-        expected, losses = np.full(n, np.nan), np.full(n, np.nan)
-        known = np.full(n, -1) if truths is None else truths
+    def _softmax_learn(self, data: Array, indices: Array, indptr: Array, truths: IntArray) -> None:
+        loss: Any = self.loss_
+        kernels.softmax_learn(  # type: ignore[no-untyped-call]
+            data, indices.astype(np.int64, copy=False), indptr.astype(np.int64, copy=False), truths, loss.multiplier,
+            loss.strength, self.intercept_, self.state_, self.weights_, self.total_,
+        )  # fmt: skip
+
+    def _softmax(self, data: Array, indices: Array, indptr: Array, truths: IntArray) -> Rounds:
+        n = len(truths)
+        answers, p, expected, losses = np.empty(n, np.int64), np.empty(n), np.empty(n), np.empty(n)
         loss: Any = self.loss_
         kernels.softmax_rounds(  # type: ignore[no-untyped-call]
-            data, indices.astype(np.int64, copy=False), indptr.astype(np.int64, copy=False), known, float(loss.multiplier),
-            float(loss.strength), float(self.intercept), learn, uniforms, self.state_, self.weights_, self.total_, answers,
-            p, expected, losses,
+            data, indices.astype(np.int64, copy=False), indptr.astype(np.int64, copy=False), truths, loss.multiplier,
+            loss.strength, self.intercept_, self.rng_.random((n, 2)), self.state_, self.weights_, self.total_, answers, p,
+            expected, losses,
         )  # fmt: skip
-        return Rounds(answers, (answers != known).astype(float), expected, losses, p)
+        return Rounds(answers, (answers != truths).astype(float), expected, losses, p)
 
     def _scores(self, places: IntArray, values: Array) -> Array:
         theta = (self.state_[7] * self.state_[8]) * (values @ self.weights_[places])
@@ -467,7 +470,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]
     def _all_scores(self, rows: Any) -> Array:
         theta = rows @ self.weights_[: rows.shape[1]]
         if self.intercept > 0:
-            theta = theta + self.intercept * self.weights_[-1]
+            theta = theta + self.intercept_ * self.weights_[-1]
         return (self.state_[7] * self.state_[8]) * np.asarray(theta).reshape(-1, *self.structure.shape)
 
     def _learn(self, places: IntArray, values: Array, vertex: Array) -> tuple[Array, Array]:
