@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import fenchel
 from fenchel.costs import Absolute, CostMatrix, Disagreements, Hamming, Scaled, Spearman, ZeroOne
-from fenchel.decoders import AlwaysRandom, Nearest, Randomized
+from fenchel.decoders import AlwaysRandom, Nearest, Randomized, UniformExploration
 from fenchel.errors import IncompatiblePair, InvalidInput
-from fenchel.losses import FenchelYoung, Hinge
+from fenchel.losses import FenchelYoung, Hinge, SmoothHinge
 from fenchel.online import (
     AdaptiveStep,
     ConstantStep,
@@ -478,3 +478,28 @@ def test_what_the_tracker_refuses():
     assert ball.bound(np.zeros((2, 2))) > 0
     with pytest.raises(InvalidInput, match="the ball has radius 0.5"):
         ball.bound(np.eye(2))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(2, 7), st.integers(0, 2**32 - 1), st.floats(0.05, 5))
+def test_uniform_exploration_leaves_a_gap_of_one_over_the_number_of_classes(k, seed, scale):
+    """E 1[ŷ ≠ y] ≤ (1 − 1/k) of the smooth hinge loss (van der Hoeven, 2020), and no smaller factor will do."""
+    rng = np.random.default_rng(seed)
+    theta = np.concatenate([rng.normal(size=(100, k)) * scale, np.zeros((1, k))])
+    truths = np.eye(k)[rng.integers(k, size=101)]
+    expected = UniformExploration(Simplex(k)).expected_cost(theta, truths, ZeroOne())
+    losses = SmoothHinge(Simplex(k)).value(theta, truths)
+    assert np.all(expected <= (1 - 1 / k) * losses + 1e-12)
+    assert math.isclose(expected[-1], (1 - 1 / k) * losses[-1])
+
+
+def test_the_earlier_method_runs_as_a_learner():
+    rng = np.random.default_rng(0)
+    X, y = _stochastic(rng, Simplex(3), 200, 3)
+    learner = Learner(
+        Simplex(3), SmoothHinge(Simplex(3)), step=ConstantStep(0.1), decoder="uniform_exploration", random_state=0
+    )
+    rounds = learner.play(X, y)
+    assert rounds.expected_costs.sum() <= rounds.losses.sum() * (1 - 1 / 3) + 1e-9
+    with pytest.raises(IncompatiblePair, match="use Randomized"):
+        UniformExploration(Cube(3))

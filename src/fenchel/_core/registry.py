@@ -197,6 +197,8 @@ def _fill() -> None:
         "Hinge(Cube(3), Hamming())",
         "Hinge(Birkhoff(3), Hamming())",
     )
+    register("loss", "smooth_hinge", "fenchel.losses.smooth_hinge:SmoothHinge",
+             "a smooth hinge on the margin between the true class and the others", "SmoothHinge(Simplex(3))")  # fmt: skip
     register(
         "loss",
         "squared",
@@ -243,6 +245,9 @@ def _fill() -> None:
     )
     register("decoder", "always_random", f"{d}.randomized:AlwaysRandom", "a draw whose mean is the prediction",
              "AlwaysRandom(Simplex(3))")  # fmt: skip
+
+    register("decoder", "uniform_exploration", f"{d}.randomized:UniformExploration",
+             "the best class, or any class where the margin is small", "UniformExploration(Simplex(3))")  # fmt: skip
 
     register("scorer", "linear", "fenchel.scorers.linear:Linear", "scores linear in dense or sparse rows")
 

@@ -15,9 +15,10 @@ from .._core.types import Array
 from ..costs.base import Cost, affine_form
 from ..losses.base import Output
 from ..structures.base import Structure
+from ..structures.simplex import Simplex
 from .base import Decoder
 
-__all__ = ["AlwaysRandom", "MixtureDecoder", "Nearest", "Randomized"]
+__all__ = ["AlwaysRandom", "MixtureDecoder", "Nearest", "Randomized", "UniformExploration"]
 
 
 class MixtureDecoder(Decoder):
@@ -54,6 +55,18 @@ class MixtureDecoder(Decoder):
             )
         return self.structure
 
+    def point(self, output: Output) -> Array:
+        """What of a model's output the other methods take: its prediction μ."""
+        return output.marginals
+
+    def draw(self, rows: Array, items: Array, rng: np.random.Generator) -> Array:
+        """A random vertex for each row; ``items`` says which of the batch they are."""
+        return self.structure.take(items).sample(rows, rng)
+
+    def drawn_mean(self, rows: Array) -> Array:
+        """The mean of :meth:`draw`."""
+        return rows
+
     def mixture(self, mu: Array) -> tuple[Array, Array]:
         """The nearest vertex of each point, and the probability p of not playing it on purpose."""
         nearest = self.structure.nearest(mu, self.norm)
@@ -65,7 +78,7 @@ class MixtureDecoder(Decoder):
         rows, batch = self.structure.as_rows(mu, "points mu")
         near, _ = self.structure.as_rows(nearest, "vertices")
         share = np.atleast_1d(p).astype(rows.dtype).ravel()
-        return self.structure.restore(near + scale_items(rows - near, share), batch)
+        return self.structure.restore(near + scale_items(self.drawn_mean(rows) - near, share), batch)
 
     def expected_cost(self, mu: Array, truths: Array, cost: Cost) -> Array:
         """The mean cost of playing at ``mu`` when the truths are these vertices: exact, nothing is drawn."""
@@ -79,12 +92,12 @@ class MixtureDecoder(Decoder):
         draw = np.flatnonzero(generator.random(len(rows)) < np.atleast_1d(p))
         if len(draw):
             nearest = nearest.copy()
-            nearest[draw] = self.structure.take(draw).sample(rows[draw], generator)
+            nearest[draw] = self.draw(rows[draw], draw, generator)
         return self.structure.restore(nearest, batch)
 
     def vertices(self, output: Output) -> Array:
         self.structure_for(output)
-        return self.play(output.marginals)
+        return self.play(self.point(output))
 
 
 @dataclass(frozen=True)
@@ -165,6 +178,53 @@ class AlwaysRandom(MixtureDecoder):
     def probability_at(self, mu: Array, nearest: Array) -> Array:
         _, batch = self.structure.as_rows(mu, "points mu")
         return np.ones(_shape(batch))[()]
+
+
+@dataclass(frozen=True)
+class UniformExploration(MixtureDecoder):
+    """The class of the highest score, or with probability (1 − m)² for its margin m < 1 any class, all alike.
+
+    The decoding of the method before randomized decoding, for :class:`~fenchel.losses.SmoothHinge`: its expected zero-one
+    cost is at most 1 − 1/k of that loss, a gap which vanishes as the number k of classes grows. Its methods take scores.
+
+    Reference: van der Hoeven, "Exploiting the surrogate gap in online multiclass classification", 2020.
+
+    >>> from fenchel.decoders import UniformExploration
+    >>> from fenchel.structures import Simplex
+    >>> UniformExploration(Simplex(2)).mean([0.5, 0.0])
+    array([0.875, 0.125])
+    """
+
+    structure: Structure
+    norm: float = 1.0
+    random_state: Any = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        self._prepare()
+        if not isinstance(self.structure, Simplex):
+            raise IncompatiblePair(
+                f"UniformExploration is for classes, Simplex(k), not {self.structure!r}; use Randomized"
+            )
+
+    def point(self, output: Output) -> Array:
+        return output.scores
+
+    def mixture(self, mu: Array) -> tuple[Array, Array]:
+        best = self.structure.argmax(mu)
+        return best, self.probability_at(mu, best)
+
+    def probability_at(self, mu: Array, nearest: Array) -> Array:
+        if self.structure.dim == 1:
+            return np.zeros(np.shape(mu)[:-1])[()]
+        top = np.sort(mu, axis=-1)[..., -2:]
+        p: Array = (1 - np.minimum(1.0, top[..., 1] - top[..., 0])) ** 2
+        return p
+
+    def draw(self, rows: Array, items: Array, rng: np.random.Generator) -> Array:
+        return self.structure.encode(rng.integers(self.structure.dim, size=len(rows)), rows.dtype)
+
+    def drawn_mean(self, rows: Array) -> Array:
+        return np.full_like(rows, 1 / self.structure.dim)
 
 
 def _shape(batch: tuple[int, ...]) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from .._core.types import Array, IntArray
 from ..costs.base import Cost
 from ..costs.own import CostFunction
 from ..costs.zero_one import ZeroOne
-from ..decoders.randomized import AlwaysRandom, MixtureDecoder, Nearest, Randomized
+from ..decoders.randomized import AlwaysRandom, MixtureDecoder, Nearest, Randomized, UniformExploration
 from ..estimators.base import make_cost
 from ..kernels import online as kernels
 from ..losses.base import Loss
@@ -31,7 +31,12 @@ from .steps import ConstantStep, ParameterFree, StepRule
 __all__ = ["Learner", "Rounds"]
 
 _STEPS = ("constant", "parameter_free")
-_DECODERS: dict[str, Any] = {"randomized": Randomized, "deterministic": Nearest, "random": AlwaysRandom}
+_DECODERS: dict[str, Any] = {
+    "randomized": Randomized,
+    "deterministic": Nearest,
+    "random": AlwaysRandom,
+    "uniform_exploration": UniformExploration,
+}
 
 
 @dataclass
@@ -67,8 +72,8 @@ class Learner(BaseEstimator):  # type: ignore[misc]
         permutahedron and the Hamming cost elsewhere.
     step : {"constant", "parameter_free"} or StepRule, default="constant"
         How weights follow from gradients; "constant" takes the rate of the regret bound.
-    decoder : {"randomized", "deterministic", "random"} or MixtureDecoder, default="randomized"
-        How answers are found.
+    decoder : {"randomized", "deterministic", "random", "uniform_exploration"} or MixtureDecoder, default="randomized"
+        How answers are found; the last is for the smooth hinge loss.
     max_norm : float, default=1.0
         C, the largest Euclidean norm that an input may have. It must be known beforehand: rates and bounds are made of it.
     too_long : {"raise", "rescale"}, default="raise"
@@ -136,8 +141,8 @@ class Learner(BaseEstimator):  # type: ignore[misc]
             return kernels.softmax_answer(  # type: ignore[no-untyped-call]
                 places, values, self.strength_, self.intercept_, coin, u, self.state_, self.weights_
             )
-        mu = self.loss_.predict(self._scores(places, values))
-        return _plain(self.structure.decode(self.decoder_.play(mu, self.rng_)))
+        output = self.loss_.output(self._scores(places, values))
+        return _plain(self.structure.decode(self.decoder_.play(self.decoder_.point(output), self.rng_)))
 
     def learn_one(self, x: Any, y: Any) -> Learner:
         """Learn the truth of one input."""
@@ -184,8 +189,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """Answers for many rows, without learning."""
-        mu = self.predict_marginals(X)
-        return self.structure.decode(self.decoder_.play(mu, self.rng_))
+        return self.structure.decode(self.decoder_.play(self._points(X), self.rng_))
 
     def predict_marginals(self, X: Any) -> Array:
         """The model's μ for many rows."""
@@ -194,7 +198,11 @@ class Learner(BaseEstimator):  # type: ignore[misc]
 
     def decision_distribution(self, X: Any) -> Array:
         """The mean of what the decoder plays for each row: on classes, the probability of each answer."""
-        return self.decoder_.mean(self.predict_marginals(X))
+        return self.decoder_.mean(self._points(X))
+
+    def _points(self, X: Any) -> Array:
+        rows, _ = self._rows(X, None)
+        return self.decoder_.point(self.loss_.output(self._all_scores(rows)))
 
     # -- what was learned ----------------------------------------------------------------------------------------------
 
@@ -482,7 +490,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]
         return theta, value
 
     def _round(self, places: IntArray, values: Array, vertex: Array, output: Array) -> Rounds:
-        mu = self.loss_.predict(self._scores(places, values))[None]
+        mu = self.decoder_.point(self.loss_.output(self._scores(places, values)[None]))
         played = self.decoder_.play(mu, self.rng_)
         _, p = self.decoder_.mixture(mu)
         answer = self.structure.decode(played)
