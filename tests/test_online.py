@@ -12,6 +12,7 @@ import fenchel
 from fenchel.costs import Absolute, CostMatrix, Disagreements, Hamming, Scaled, Spearman, ZeroOne
 from fenchel.decoders import AlwaysRandom, Nearest, Randomized, UniformExploration
 from fenchel.errors import IncompatiblePair, InvalidInput
+from fenchel.experiments.lower_bound import adversary, forced_regret
 from fenchel.losses import FenchelYoung, Hinge, SmoothHinge
 from fenchel.online import (
     AdaptiveStep,
@@ -503,3 +504,22 @@ def test_the_earlier_method_runs_as_a_learner():
     assert rounds.expected_costs.sum() <= rounds.losses.sum() * (1 - 1 / 3) + 1e-9
     with pytest.raises(IncompatiblePair, match="use Randomized"):
         UniformExploration(Cube(3))
+
+
+@pytest.mark.parametrize(("d", "m"), [(2, 30), (5, 20)])
+def test_the_adversary_of_the_lower_bound_forces_what_it_should_on_every_decoder(d, m):
+    """Theorem 5.2, in exact expectation over the classes' symmetry and on average over draws; ours stays below its bound."""
+    horizon, runs = 60, 30
+    loss = FenchelYoung(Simplex(d), "kl", multiplier=1 / math.log(2))
+    for decoder in ("randomized", "deterministic", "random"):
+        regrets = []
+        for seed in range(runs):
+            X, y, U = adversary(d, m, horizon, np.random.default_rng(seed))
+            assert math.isclose(np.linalg.norm(U) ** 2, m * math.log(2 * d) ** 2 + math.log(d * horizon) ** 2)
+            learner = Learner(Simplex(d), loss, "zero_one", decoder=decoder, n_features=m + 1, random_state=seed)
+            expected = learner.play(X, y).expected_costs
+            regrets.append(expected.sum() - loss.value(X @ U, np.eye(d)[y]).sum())
+        error = np.std(regrets) / math.sqrt(runs)
+        assert np.mean(regrets) >= forced_regret(d, m, horizon) - 5 * error - 1e-9
+        if decoder == "randomized":
+            assert max(regrets) <= learner.constants_.bound(1.0, np.linalg.norm(U))

@@ -265,6 +265,11 @@ def _fill() -> None:
     register("experiment", "projection-sets", f"{x}.projection_sets:run",
              "what a smaller set to project on is worth, on scikit-learn's bundled sets")  # fmt: skip
 
+    register("experiment", "online-regret", f"{x}.online_regret:run",
+             "surrogate regret of online learners by structure, step rule and decoder, beside its bounds")  # fmt: skip
+    register("experiment", "lower-bound", f"{x}.lower_bound:run",
+             "what the worst stream forces on every online learner")  # fmt: skip
+
     register("transformer", "table_encoder", "fenchel.data.tables:TableEncoder",
              "columns of a table as a matrix: numbers standardised, texts one-hot", "TableEncoder()")  # fmt: skip
 

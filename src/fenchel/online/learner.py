@@ -160,6 +160,13 @@ class Learner(BaseEstimator):  # type: ignore[misc]
             return self._softmax(values, places, np.array([0, len(places)]), self._classes([y]))
         return self._round(places, values, self.structure.encode(y)[None], np.asarray(y)[None])
 
+    def marginals_one(self, x: Any) -> Array:
+        """The model's μ for one input."""
+        places, values = self._input(x, "x")
+        if self.fused_:
+            places, values = self._and_intercept(places, values)
+        return self.loss_.predict(self._scores(places, values))
+
     # -- many rounds ---------------------------------------------------------------------------------------------------
 
     def partial_fit(self, X: Any, y: Any) -> Learner:
@@ -228,7 +235,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]
         """A copy with frozen weights (by default their average) for predictions on new data."""
         self._check_begun()
         copy = Learner(**self.get_params(deep=False)).set_params(step=ConstantStep(1e-300))
-        copy._begin(self.n_inputs_)
+        copy.begin(self.n_inputs_)
         copy.weights_ = self.average_coef_ if average else self.coef_
         copy.features_ = dict(self.features_)
         return copy
@@ -239,7 +246,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "weights_"):
             raise InvalidInput(f"this {type(self).__name__} has seen nothing yet; call learn_one or partial_fit")
 
-    def _begin(self, n_features: int) -> None:
+    def begin(self, n_features: int) -> None:
         """Check the parameters and set the weights to zero."""
         if not isinstance(self.structure, Structure):
             raise InvalidInput(f"structure is {self.structure!r}, expected a structure such as Simplex(3)")
@@ -346,7 +353,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]
 
     def _from_mapping(self, x: Mapping[Any, Any]) -> tuple[IntArray, Array]:
         if not hasattr(self, "weights_"):
-            self._begin(0 if self.n_features is None else check_count(self.n_features, "n_features", minimum=0))
+            self.begin(0 if self.n_features is None else check_count(self.n_features, "n_features", minimum=0))
         places = np.empty(len(x), np.int64)
         values = np.empty(len(x))
         for i, (key, value) in enumerate(x.items()):
@@ -377,7 +384,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]
 
     def _check_width(self, width: int) -> None:
         if not hasattr(self, "weights_"):
-            self._begin(width if self.n_features is None else check_count(self.n_features, "n_features", minimum=0))
+            self.begin(width if self.n_features is None else check_count(self.n_features, "n_features", minimum=0))
         if width != self.n_inputs_:
             raise InvalidInput(f"an input has {width} features, expected {self.n_inputs_}")
 
@@ -392,7 +399,11 @@ class Learner(BaseEstimator):  # type: ignore[misc]
         return values * (self.length_ / norm)
 
     def _with_intercept(self, places: IntArray, values: Array) -> tuple[IntArray, Array]:
-        if self.intercept_ > 0 and not self.fused_:  # compiled rounds add it themselves
+        # compiled rounds add it themselves
+        return (places, values) if self.fused_ else self._and_intercept(places, values)
+
+    def _and_intercept(self, places: IntArray, values: Array) -> tuple[IntArray, Array]:
+        if self.intercept_ > 0:
             return np.append(places, len(self.weights_) - 1), np.append(values, self.intercept_)
         return places, values
 
