@@ -523,3 +523,61 @@ def test_the_adversary_of_the_lower_bound_forces_what_it_should_on_every_decoder
         assert np.mean(regrets) >= forced_regret(d, m, horizon) - 5 * error - 1e-9
         if decoder == "randomized":
             assert max(regrets) <= learner.constants_.bound(1.0, np.linalg.norm(U))
+
+
+def _separable(rng, n, d, k, margin):
+    """Inputs of unit length whose best class under a fixed linear model leads by at least the margin."""
+    W = np.linalg.qr(np.random.default_rng(99).normal(size=(max(d, k), max(d, k))))[0][:d, :k]
+    rows = np.empty((0, d))
+    while len(rows) < n:
+        X = _unit_rows(rng, 4 * n, d)
+        top = np.sort(X @ W, axis=1)
+        rows = np.concatenate([rows, X[top[:, -1] - top[:, -2] >= margin]])
+    X = rows[:n]
+    return X, (X @ W).argmax(axis=1), W
+
+
+def test_online_to_batch():
+    """Theorem 4.6: the averaged weights, decoded at random, cost at most E S(Uᵀx; y) + bound/T on new data."""
+    loss = FenchelYoung(Simplex(3), "kl", multiplier=2.0)
+    for T in (50, 400):
+        costs, losses = [], []
+        for seed in range(12):
+            rng = np.random.default_rng(seed)
+            W = 4 * np.random.default_rng(5).normal(size=(3, 3))
+            X = _unit_rows(rng, T + 2000, 3)
+            y = (X @ W + rng.gumbel(size=(len(X), 3))).argmax(axis=1)
+            learner = Learner(Simplex(3), loss, "zero_one", n_features=3).partial_fit(X[:T], y[:T])
+            truths = np.eye(3)[y[T:]]
+            mu = loss.predict(X[T:] @ learner.average_coef_)
+            costs.append(learner.decoder_.expected_cost(mu, truths, ZeroOne()).mean())
+            losses.append(loss.value(X[T:] @ W, truths).mean())
+        bound = learner.constants_.bound(1.0, np.linalg.norm(W)) / T
+        assert np.mean(costs) <= np.mean(losses) + bound
+
+
+def test_separable_data_are_learned_at_the_rate_of_one_over_rounds():
+    """Appendix G.2: with SparseMAP's margin, U = D/(2 t₀) U₀ loses nothing, so that the risk is at most bound/T."""
+    margin, risks = 0.2, []
+    loss = FenchelYoung(Simplex(3), "euclidean", strength=4.0)
+    for T in (100, 400, 1600):
+        X, y, W = _separable(np.random.default_rng(T), T + 2000, 4, 3, margin)
+        U = W * loss.strength / margin  # scores lead by the strength, where the loss is zero
+        truths = np.eye(3)[y]
+        assert loss.value(X @ U, truths).max() <= 1e-12
+        learner = Learner(Simplex(3), loss, "zero_one").partial_fit(X[:T], y[:T])
+        mu = loss.predict(X[T:] @ learner.average_coef_)
+        risks.append(float(learner.decoder_.expected_cost(mu, truths[T:], ZeroOne()).mean()))
+        assert risks[-1] <= learner.constants_.bound(1.0, np.linalg.norm(U)) / T
+    assert risks[2] < risks[1] < risks[0]
+    assert risks[2] <= risks[0] / 4
+
+
+def test_the_bound_vanishes_as_the_loss_grows_stronger():
+    """Remark 4.5: at the rate 1/λ², once a > 1/2."""
+    bounds = [
+        constants_of(FenchelYoung(Cube(3), "euclidean", strength=s), Hamming(), norm=2).bound(1.0, 1.0)
+        for s in (100.0, 1000.0, 10000.0)
+    ]
+    assert bounds[0] / bounds[1] == pytest.approx(100, rel=0.1)
+    assert bounds[1] / bounds[2] == pytest.approx(100, rel=0.01)

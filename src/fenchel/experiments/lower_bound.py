@@ -3,7 +3,8 @@
 Sakaue, Bao, Tsuchiya and Oki, "Online structured prediction with Fenchel-Young losses and improved surrogate regret for online
 multiclass classification with logistic loss" (2024), Theorem 5.2. Its proof has two slips of the index (round t uses basis
 vector t, and the comparator's last column points at the last class drawn) and one of an inequality: it bounds the
-comparator's loss log₂(1 + z), z = ½ (1 − 1/d), by z, but it is larger. The order of what is forced is right, the constant smaller.
+comparator's loss log₂(1 + z), z = ½ (1 − 1/d), by z, but it is larger. The order of what is forced is right, its constant
+smaller.
 """
 
 from __future__ import annotations
