@@ -36,7 +36,7 @@ __all__ = ["Case", "Contender", "Probe", "Report", "Row", "Settings"]
 
 PACKAGES = (
     "numpy", "scipy", "scikit-learn", "numba", "threadpoolctl", "entmax", "jax", "jaxlib", "jaxopt", "torch", "POT",
-    "lap", "mord",
+    "lap", "mord", "river", "vowpalwabbit",
 )  # fmt: skip
 
 

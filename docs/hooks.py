@@ -1,4 +1,4 @@
-"""mkdocs hook: tables of the registry, written where a page says ``<!-- registry:KIND -->``."""
+"""mkdocs hook: what the registry lists, as a table (``<!-- registry:KIND -->``) or as reference (``<!-- reference:KIND -->``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from fenchel._core import registry
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    return re.sub(r"<!-- registry:(\w+) -->", lambda match: table(match[1]), markdown)
+    markdown = re.sub(r"<!-- registry:(\w+) -->", lambda match: table(match[1]), markdown)
+    return re.sub(r"<!-- reference:(\w+) -->", lambda match: reference(match[1]), markdown)
+
+
+def reference(kind: str) -> str:
+    """The docstrings of all parts of a kind, in mkdocstrings' notation."""
+    entries = [e for e in registry.entries(kind) if not e.target.startswith("fenchel.cli")]
+    return "\n\n".join("::: " + e.target.replace(":", ".") for e in entries)
 
 
 def table(kind: str) -> str:

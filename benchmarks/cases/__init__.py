@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.cases import foundation, polytopes
+from benchmarks.cases import foundation, online, polytopes
 from benchmarks.harness import Case, Probe
 
 __all__ = ["everything"]
 
 
 def everything() -> list[Case | Probe]:
-    return [*foundation.cases(), *polytopes.cases()]
+    return [*foundation.cases(), *polytopes.cases(), *online.cases()]

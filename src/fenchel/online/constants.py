@@ -176,6 +176,12 @@ def cost_slope(cost: Cost, structure: Structure, p: float) -> tuple[float, bool]
     known = _known_slope(cost, structure, p)
     if known is None and isinstance(cost, Hamming) and structure.part_coding == "entry":
         return float(structure.dim ** (1 - 1 / p)), False  # each entry is off by at most |μ − φ(y)| there
+    if known is None and isinstance(structure, Permutahedron) and isinstance(cost, Spearman):
+        cost.affine(structure)  # refuses weights that are no ranks
+        d = structure.dim
+        # the dual norm of the centred ranks, which are alike for all truths
+        centred = np.asarray(structure.weights) - np.mean(structure.weights)
+        return _norm(centred, p) * 6 / max(d * (d * d - 1), 6), False
     return (known, True) if known is not None else (_bounded_slope(cost, structure, p), False)
 
 
