@@ -136,8 +136,8 @@ def read_classes(table: Table, target: str, order: list[str] | None) -> tuple[Ar
             values.astype(np.int64) if (values == np.round(values)).all() and np.abs(values).max() < 2**53 else values
         )
     if order is not None:
-        places = _places(table, target, [label(value) for value in classes.tolist()], order)
-        codes, classes = np.argsort(places)[codes], classes[places]
+        ordered = _places(table, target, [label(value) for value in classes.tolist()], order)
+        codes, classes = np.argsort(ordered)[codes], classes[ordered]
     counts = np.bincount(codes, minlength=k)
     single = [label(classes.tolist()[c]) for c in np.flatnonzero(counts == 1)]
     notes = [f"only one row has the class {', '.join(single)}: it cannot be held out"] if single else []

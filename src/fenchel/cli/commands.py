@@ -29,7 +29,7 @@ def fit(args: argparse.Namespace, console: Console) -> int:
     out = check_target(args.out, overwrite=args.overwrite, inputs=[args.data])
     from .. import __version__
     from .._core.saving import save
-    from ..data.tables import read_table
+    from ..data.reading import read_table
 
     task = TASKS[args.task]
     with console.progress:
@@ -51,7 +51,7 @@ def fit(args: argparse.Namespace, console: Console) -> int:
 def predict(args: argparse.Namespace, console: Console) -> int:
     inputs = [args.model, args.data]
     out = None if str(args.out) == "-" else check_target(args.out, overwrite=args.overwrite, inputs=inputs)
-    from ..data.tables import read_table
+    from ..data.reading import read_table
 
     model, task = _model(args.model)
     table = read_table(args.data, text=task.text_columns(model), needed=task.needed_columns(model, truth=False))
@@ -66,7 +66,7 @@ def predict(args: argparse.Namespace, console: Console) -> int:
 
 
 def evaluate(args: argparse.Namespace, console: Console) -> int:
-    from ..data.tables import read_table
+    from ..data.reading import read_table
 
     model, task = _model(args.model)
     table = read_table(

@@ -91,9 +91,9 @@ class Multilabel(TableTask):
             raise InvalidInput(f"{table.source}: no label differs between rows; nothing to learn")
         notes = []
         for n, word in ((0, "no row has"), (len(sets), "all rows have")):
-            names = [name for name, known in zip(targets, rows, strict=True) if known == n]
-            if names:
-                notes.append(f"{word} the label{'s' if len(names) > 1 else ''} {few(names)}")
+            same = [name for name, known in zip(targets, rows, strict=True) if known == n]
+            if same:
+                notes.append(f"{word} the label{'s' if len(same) > 1 else ''} {few(same)}")
         names = np.empty(len(targets), dtype=object)
         names[:] = targets
         return Truths(sets, names, np.zeros(len(sets), dtype=np.int64), notes, sets)

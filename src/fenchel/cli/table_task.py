@@ -132,7 +132,7 @@ class TableTask(Task):
         from sklearn.base import clone
 
         from .._core.errors import ConvergenceWarning
-        from ..data.tables import TableEncoder
+        from ..data.encoder import TableEncoder
         from . import fitting
         from .model import TableModel
 
