@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._core.errors import InvalidInput
 from .console import columns
-from .table_task import CostFunction, TableTask, Truths, few, label, refuse_missing
+from .table_task import CostFunction, TableTask, Truths, few, label, refuse_missing, shares
 
 if TYPE_CHECKING:
     import argparse
@@ -140,7 +140,11 @@ def read_classes(table: Table, target: str, order: list[str] | None) -> tuple[Ar
         codes, classes = np.argsort(ordered)[codes], classes[ordered]
     counts = np.bincount(codes, minlength=k)
     single = [label(classes.tolist()[c]) for c in np.flatnonzero(counts == 1)]
-    notes = [f"only one row has the class {', '.join(single)}: it cannot be held out"] if single else []
+    notes = []
+    if single:
+        one = f"only one row has the class {single[0]}: it"
+        many = f"{len(single)} classes have only one row ({few(single)}): they"
+        notes.append(f"{one if len(single) == 1 else many} cannot be held out")
     return codes.astype(np.int64), classes, notes
 
 
@@ -187,7 +191,7 @@ def known_codes(table: Table, target: str, classes: Array) -> Array:
 def prediction_lines(header: list[str], labels: list[str], codes: Array, proba: Array | None) -> Iterator[list[str]]:
     yield header
     for i, code in enumerate(codes.tolist()):
-        yield [labels[code]] if proba is None else [labels[code], *map(repr, proba[i].tolist())]
+        yield [labels[code]] if proba is None else [labels[code], *shares(proba[i])]
 
 
 # -- scores ------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._core import registry
-from .._core.errors import InvalidInput
+from .._core.errors import IncompatiblePair, InvalidInput
 from .console import Console, check_target, columns, number, size, to_json, writing
 from .tasks import TASKS, Task
 
@@ -35,7 +35,11 @@ def fit(args: argparse.Namespace, console: Console) -> int:
     with console.progress:
         console.progress(0.0, f"reading {args.data}")
         table = read_table(args.data, label_sets=task.many_targets)
-        model, report = task.fit(table, args, console.progress)
+        try:
+            model, report = task.fit(table, args, console.progress)
+        except IncompatiblePair as error:
+            own = [f"--{key} {vars(args)[key]}" for key in ("regularizer", "projection", "cost") if key in args]
+            raise IncompatiblePair(f"{', '.join(own[:-1])} and {own[-1]} do not go together: {error}") from None
         model.report_ = report
         save(model, out, overwrite=args.overwrite)
     if args.json:
@@ -181,7 +185,7 @@ def _table_model_facts(model: TableModel) -> dict[str, Any]:
     if "rows" in report:
         facts["trained_on"] = f"{report['rows']} rows of {report['data']}"
     if report.get("held_out") and task is not None:
-        facts.update({f"held_out_{key}": score for key, score in task.headline(report).items()})
+        facts["held_out"] = task.headline(report)
     return facts
 
 
@@ -213,6 +217,8 @@ def _shown(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return number(value, 6)
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_shown(item)}" for name, item in value.items())
     if isinstance(value, list):
         texts = [str(item) for item in value]
         return ", ".join(texts) if len(texts) <= 20 else f"{', '.join(texts[:20])}, ... ({len(texts)} in all)"

@@ -97,11 +97,16 @@ def _warnings_as_lines(console: Console, debug: bool) -> Iterator[None]:
 # -- arguments ---------------------------------------------------------------------------------------------------------
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=26)
+
+
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line, and where to read more, rather than all that could be right."""
 
     def __init__(self, **options: Any) -> None:
-        options.update(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
+        options.update(allow_abbrev=False, formatter_class=_Help)
         super().__init__(**options)
 
     def error(self, message: str) -> NoReturn:
@@ -165,10 +170,14 @@ def _add_fit(commands: Any, task: str) -> None:
         "songs.arff --task multilabel --targets happy sad calm --out moods.fenchel",
         "meals.csv --task rank --target ranking --out meals.fenchel",
         about="A share of the rows is held out to score a model trained on the others, with alpha chosen among\n"
-        "these by cross-validation. The model that is saved is then trained on all rows.",
+        "these by cross-validation. The model that is saved is then trained on all rows.\n\n"
+        f"Other tasks have other options: fenchel fit --task {'|'.join(t for t in TASKS if t != task)} --help",
     )
     parser.add_argument(
-        "data", type=Path, metavar="DATA", help="a table: .csv, .tsv, .arff, .svm (all also .gz) or .parquet"
+        "data",
+        type=Path,
+        metavar="DATA",
+        help="a table: .csv, .tsv, .arff, .svm or .svmlight (all also .gz), or .parquet",
     )
     TASKS[task].add_target(parser)
     parser.add_argument("--out", required=True, type=Path, metavar="MODEL", help="the file to save the model to")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._core.errors import InvalidInput
 from .arguments import add_choice, count
-from .table_task import CostFunction, TableTask, Truths, few, refuse_missing, wrong_share
+from .table_task import CostFunction, TableTask, Truths, few, refuse_missing, shares, wrong_share
 
 if TYPE_CHECKING:
     import argparse
@@ -40,7 +41,14 @@ class Multilabel(TableTask):
         which.add_argument(
             "--targets-prefix",
             metavar="PREFIX",
-            help="predict all columns whose names begin so (default for svmlight files: the file's label sets)",
+            help="predict all columns whose names begin so (default for svmlight files: the file's label sets; for "
+            "MEKA's ARFF files: the attributes that -C counts)",
+        )
+        which.add_argument(
+            "--targets-from",
+            type=Path,
+            metavar="FILE",
+            help="predict the columns that a file names: Mulan's labels in XML, or a text with a name on each line",
         )
 
     def add_arguments(self, group: argparse._ArgumentGroup) -> None:
@@ -54,7 +62,8 @@ class Multilabel(TableTask):
             type=_high,
             default="auto",
             metavar="N",
-            help="most labels of a prediction, for budget (default: auto, mean plus standard deviation in training)",
+            help="most labels of a prediction, for budget (default: auto, the mean plus the standard deviation of the "
+            "number of labels in training, rounded up)",
         )
 
     def estimator(self, args: argparse.Namespace) -> Any:
@@ -65,17 +74,26 @@ class Multilabel(TableTask):
     # -- truths --------------------------------------------------------------------------------------------------------
 
     def targets(self, table: Table, args: argparse.Namespace) -> list[str]:
+        from ..data.labels import meka_labels, read_label_names
         from ..data.svmlight import LABEL, is_svmlight
 
-        if args.targets:
-            twice = next((x for i, x in enumerate(args.targets) if x in args.targets[:i]), None)
+        named, origin = args.targets, "--targets"
+        if args.targets_from is not None:
+            named, origin = read_label_names(args.targets_from), str(args.targets_from)
+        if named:
+            twice = next((x for i, x in enumerate(named) if x in named[:i]), None)
             if twice is not None:
-                raise InvalidInput(f"--targets names {twice!r} twice")
-            return list(args.targets)
+                raise InvalidInput(f"{origin} names {twice!r} twice")
+            return list(named)
         prefix = args.targets_prefix
         if prefix is None:
+            found = meka_labels(args.data)
+            if found:
+                return found
             if not is_svmlight(args.data):
-                raise InvalidInput("--task multilabel needs --targets COL COL ... or --targets-prefix PREFIX")
+                raise InvalidInput(
+                    "--task multilabel needs --targets COL COL ..., --targets-prefix PREFIX or --targets-from FILE"
+                )
             prefix = LABEL
         found = [name for name in table.names if name.startswith(prefix)]
         if not found:
@@ -99,7 +117,9 @@ class Multilabel(TableTask):
         return Truths(sets, names, np.zeros(len(sets), dtype=np.int64), notes, sets)
 
     def known_truths(self, model: TableModel, table: Table) -> Array:
-        return _label_sets(table, model.classes_.tolist())
+        names = model.classes_.tolist()
+        _warn_of_unknown_labels(table, names)
+        return _label_sets(table, names)
 
     def facts(self, truths: Truths) -> dict[str, Any]:
         return {
@@ -174,6 +194,25 @@ def _high(text: str) -> int | str:
         raise ArgumentTypeError(f"{error}, or auto") from None
 
 
+def _warn_of_unknown_labels(table: Table, names: list[str]) -> None:
+    """Say which labels of a svmlight file are not scored, because the model was trained on rows without them."""
+    import warnings
+
+    from ..data.svmlight import LABEL
+
+    def of_svmlight(name: str) -> bool:
+        return name.startswith(LABEL) and name[len(LABEL) :].isdecimal()
+
+    if all(map(of_svmlight, names)):
+        unknown = [name for name in table.names if of_svmlight(name) and name not in names]
+        if unknown:
+            warnings.warn(
+                f"{table.source} has labels that the model does not know and that are not scored: {few(unknown)}",
+                UserWarning,
+                stacklevel=2,
+            )
+
+
 def _label_sets(table: Table, targets: list[str]) -> Array:
     """The columns as rows of zeros and ones."""
     import numpy as np
@@ -201,4 +240,4 @@ def _label_sets(table: Table, targets: list[str]) -> Array:
 def _lines(header: list[str], sets: Array, marginals: Array | None) -> Iterator[list[str]]:
     yield header
     for i, row in enumerate(sets.tolist()):
-        yield [*map(str, row), *([] if marginals is None else map(repr, marginals[i].tolist()))]
+        yield [*map(str, row), *([] if marginals is None else shares(marginals[i]))]

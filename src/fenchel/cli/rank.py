@@ -52,7 +52,7 @@ class Rank(TableTask):
 
         column = table[targets[0]]
         refuse_missing(table, targets[0])
-        labels = sorted({part.strip() for part in str(column[0]).split(">")})
+        labels = _labels(column)
         ranks = _read_rankings(table, targets[0], labels)
         if (ranks == ranks[0]).all():
             raise InvalidInput(f"{table.source}: the target {targets[0]!r} is always {column[0]!r}; nothing to learn")
@@ -109,6 +109,14 @@ class Rank(TableTask):
         if proba:
             raise InvalidInput("--proba is not for rankings: their projections are no probabilities of whole rankings")
         return _lines(model.predict_codes(table), model.classes_.tolist())
+
+
+def _labels(column: Array) -> list[str]:
+    """The labels that most rows rank, so that a slip in one row is found there."""
+    from collections import Counter
+
+    sets = Counter(frozenset(part.strip() for part in str(text).split(">")) for text in column.tolist())
+    return sorted(sets.most_common(1)[0][0])
 
 
 def _read_rankings(table: Table, target: str, labels: list[str]) -> Array:

@@ -15,7 +15,7 @@ from .._core.types import Array
 from .files import text_lines
 from .tables import Table, as_number, as_texts, listed, made, of_entries, texts
 
-__all__ = ["read_arff"]
+__all__ = ["attribute_names", "read_arff"]
 
 _AT_ONCE = 20_000
 _NUMERIC = ("numeric", "real", "integer")
@@ -56,6 +56,12 @@ def read_arff(path: Path, text: set[str]) -> Table:
         table = read(_again(first, rows), attributes, path)
     columns = {name: as_texts(column) if name in text else column for name, column in table.columns.items()}
     return made(columns, table.source, table.lines, table.sparse)
+
+
+def attribute_names(path: Path) -> list[str]:
+    """The names of the attributes in the order of the file."""
+    with text_lines(path, "ARFF") as content:
+        return [attribute.name for attribute in _header(enumerate(content, 1), path)]
 
 
 def _again(first: tuple[int, str], rest: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
