@@ -41,10 +41,12 @@ def read_svmlight(path: Path, text: set[str], label_sets: bool, needed: Sequence
     lines = array("q")
     rows, indices, values = array("q"), array("q"), array("d")
     with text_lines(path, "svmlight, lines such as 0,3 1:0.5 7:1") as content:
-        for line, label, pairs in _rows(content):
+        for line, label, pairs, has_underscores in _rows(content):
             try:
                 at = [int(index) for index, _, _ in pairs]
                 numbers = [float(value) for _, _, value in pairs]
+                if has_underscores and any("_" in index + value for index, _, value in pairs):
+                    raise ValueError  # Python reads 1_000 as a number
             except ValueError:
                 raise InvalidInput(f"{path}, line {line}: {_wrong_pair(pairs)}") from None
             if len(set(at)) < len(at) or (at and min(at) < 0):
@@ -83,8 +85,8 @@ def read_svmlight(path: Path, text: set[str], label_sets: bool, needed: Sequence
     return made(columns, str(path), where, sparse)
 
 
-def _rows(content: Iterator[str]) -> Iterator[tuple[int, str, list[tuple[str, str, str]]]]:
-    """The number of each line that is not empty, its labels as written and its pairs, cut at the colon."""
+def _rows(content: Iterator[str]) -> Iterator[tuple[int, str, list[tuple[str, str, str]], bool]]:
+    """The number of each line that is not empty, its labels as written, its pairs, cut at the colon, and if it has a _."""
     for line, raw in enumerate(content, 1):
         body = raw.partition("#")[0]
         tokens = body.split()
@@ -94,7 +96,7 @@ def _rows(content: Iterator[str]) -> Iterator[tuple[int, str, list[tuple[str, st
         pairs = [token.partition(":") for token in tokens[has_label:]]
         if any(name == "qid" for name, _, _ in pairs[:1]):
             pairs = pairs[1:]
-        yield line, tokens[0] if has_label else "", pairs
+        yield line, tokens[0] if has_label else "", pairs, "_" in body
 
 
 def _wrong_pair(pairs: list[tuple[str, str, str]]) -> str:
