@@ -228,6 +228,18 @@ def test_svmlight_files_that_do_not_mention_all(tmp_path, capsys):
     assert "labels that the model does not know and that are not scored: label7" in err
 
 
+def test_labels_of_svmlight_are_no_features_and_no_classes(tmp_path, capsys):
+    X, Y, _ = labelled()
+    path, model = tmp_path / "t.svm", tmp_path / "m"
+    dump_svmlight_file(X, Y, str(path), multilabel=True, zero_based=False)
+    text = fit_labels(capsys, path, model, "--targets", "label2")
+    assert "3 columns to learn from, 1 label, " in text
+    assert fenchel.load(model).encoder.feature_names_in_.tolist() == ["x1", "x2", "x3"]
+    for task in ("classify", "ordinal"):
+        err = fails(capsys, "fit", path, "--task", task, "--target", "label", "--out", tmp_path / "n")
+        assert re.search(r"line \d+: the label is '\d,\d[\d,]*', a set of labels; use --task multilabel", err)
+
+
 def test_sparse_files_train_on_sparse_features(tmp_path, capsys):
     rng = np.random.default_rng(0)
     X = (rng.random((80, 200)) < 0.03) * rng.integers(1, 4, size=(80, 200))
@@ -475,7 +487,7 @@ def test_classes_in_arff_and_svmlight(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--task", "rank"], "required: --target"),
+        (["--task", "rank"], "required: --target\ntry: fenchel fit --task rank --help"),
         (["--task", "ordinal"], "required: --target"),
         (["--task", "multilabel", "--target", "y"], "unrecognized arguments: --target y"),
         (["--task", "multilabel", "--targets", "a", "--targets-prefix", "b"], "not allowed with argument"),
@@ -491,6 +503,11 @@ def test_wrong_usage(capsys, argv, message):
     err = fails(capsys, "fit", "d.csv", "--out", "m", *argv, code=2)
     assert message in err
     assert err.startswith("fenchel: error: ")
+
+
+def test_data_swallowed_by_an_option_is_explained(capsys):
+    err = fails(capsys, "fit", "--task", "multilabel", "--out", "m", "--targets", "a", "b", "d.csv", code=2)
+    assert "required: DATA (give it first: an option of several values takes all that follow it)" in err
 
 
 @pytest.mark.parametrize("task", ["classify", "ordinal", "multilabel", "rank"])

@@ -47,6 +47,7 @@ class ClassTask(TableTask):
         return self.estimator_class()(cost=args.cost, **self.estimator_options(args))
 
     def truths(self, table: Table, targets: list[str], args: argparse.Namespace) -> Truths:
+        _refuse_label_sets(table, targets[0], args)
         codes, classes, notes = read_classes(table, targets[0], args.order)
         if self.minds_order(args) and classes.dtype == object and args.order is None:
             notes.append(
@@ -146,6 +147,18 @@ def read_classes(table: Table, target: str, order: list[str] | None) -> tuple[Ar
         many = f"{len(single)} classes have only one row ({few(single)}): they"
         notes.append(f"{one if len(single) == 1 else many} cannot be held out")
     return codes.astype(np.int64), classes, notes
+
+
+def _refuse_label_sets(table: Table, target: str, args: argparse.Namespace) -> None:
+    from ..data.svmlight import LABEL, is_svmlight
+
+    if is_svmlight(args.data) and target == LABEL and not table.is_numeric(target):
+        row = next((i for i, text in enumerate(table[target].tolist()) if text and "," in text), None)
+        if row is not None:
+            raise InvalidInput(
+                f"{table.source}, {table.where(row)}: the label is {table[target][row]!r}, a set of labels; "
+                "use --task multilabel, without --target"
+            )
 
 
 def _written_numbers(texts: list[str]) -> bool:

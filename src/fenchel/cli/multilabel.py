@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._core.errors import InvalidInput
 from .arguments import add_choice, count
-from .table_task import CostFunction, TableTask, Truths, few, refuse_missing, shares, wrong_share
+from .table_task import CostFunction, TableTask, Truths, counted, few, refuse_missing, shares, wrong_share
 
 if TYPE_CHECKING:
     import argparse
@@ -100,6 +100,12 @@ class Multilabel(TableTask):
             raise InvalidInput(f"{table.source} has no column whose name begins with {prefix!r}")
         return found
 
+    def features(self, columns: Table, args: argparse.Namespace) -> Table:
+        from ..data.svmlight import is_label, is_svmlight
+
+        # Labels of a svmlight file that are not to be predicted are labels all the same.
+        return columns.drop([name for name in columns.names if is_label(name)]) if is_svmlight(args.data) else columns
+
     def truths(self, table: Table, targets: list[str], args: argparse.Namespace) -> Truths:
         import numpy as np
 
@@ -130,7 +136,7 @@ class Multilabel(TableTask):
 
     def told_target(self, report: dict[str, Any]) -> str:
         labels = report["labels"]
-        return f"{len(labels)} labels, {report['labels_per_row']:.3g} a row: {few(labels)}"
+        return f"{counted(len(labels), 'label')}, {report['labels_per_row']:.3g} a row: {few(labels)}"
 
     # -- scores --------------------------------------------------------------------------------------------------------
 
@@ -198,13 +204,10 @@ def _warn_of_unknown_labels(table: Table, names: list[str]) -> None:
     """Say which labels of a svmlight file are not scored, because the model was trained on rows without them."""
     import warnings
 
-    from ..data.svmlight import LABEL
+    from ..data.svmlight import is_label
 
-    def of_svmlight(name: str) -> bool:
-        return name.startswith(LABEL) and name[len(LABEL) :].isdecimal()
-
-    if all(map(of_svmlight, names)):
-        unknown = [name for name in table.names if of_svmlight(name) and name not in names]
+    if all(map(is_label, names)):
+        unknown = [name for name in table.names if is_label(name) and name not in names]
         if unknown:
             warnings.warn(
                 f"{table.source} has labels that the model does not know and that are not scored: {few(unknown)}",

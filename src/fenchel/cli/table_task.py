@@ -71,6 +71,10 @@ class TableTask(Task):
         """The columns with the truth."""
         return [args.target]
 
+    def features(self, columns: Table, args: argparse.Namespace) -> Table:
+        """The columns to learn from, of those that are neither targets nor dropped."""
+        return columns
+
     @abstractmethod
     def truths(self, table: Table, targets: list[str], args: argparse.Namespace) -> Truths:
         """The truth of each row, to train on."""
@@ -139,7 +143,7 @@ class TableTask(Task):
 
         start = perf_counter()
         targets = self.targets(table, args)
-        features = fitting.split_columns(table, targets, args.drop, args.weight)
+        features = self.features(fitting.split_columns(table, targets, args.drop, args.weight), args)
         weights = fitting.row_weights(table, args.weight)
         truths = self.truths(table, targets, args)
         n, y, notes = len(table), truths.values, list(truths.notes)

@@ -64,6 +64,6 @@ def read_table(
         word = "the column" if len(absent) == 1 else "the columns"
         raise InvalidInput(
             f"{table.source} lacks {word} {listed(absent)}, which the model was trained with; it has "
-            f"{listed(table.names)}{table.near(absent[0])}"
+            f"{listed(table.names)}{table.near(absent[0], but=needed)}"
         )
     return table

@@ -13,7 +13,7 @@ from .._core.types import Array
 from .files import ending, text_lines
 from .tables import MISSING, Table, as_number, as_texts, made, of_entries, texts
 
-__all__ = ["ENDINGS", "FEATURE", "LABEL", "is_svmlight", "read_svmlight"]
+__all__ = ["ENDINGS", "FEATURE", "LABEL", "is_label", "is_svmlight", "read_svmlight"]
 
 ENDINGS = (".svm", ".svmlight", ".libsvm")
 FEATURE = "x"
@@ -29,6 +29,15 @@ def is_svmlight(path: Path) -> bool:
     (True, False)
     """
     return ending(path) in ENDINGS
+
+
+def is_label(name: str) -> bool:
+    """Whether a column is called as one of a svmlight file's label sets.
+
+    >>> is_label("label12"), is_label("labels")
+    (True, False)
+    """
+    return name.startswith(LABEL) and name[len(LABEL) :].isdecimal()
 
 
 def read_svmlight(path: Path, text: set[str], label_sets: bool, needed: Sequence[str]) -> Table:

@@ -149,9 +149,10 @@ class Table:
         if name not in self:
             raise InvalidInput(f"{self.source} has no column {name!r}, it has {listed(self.names)}{self.near(name)}")
 
-    def near(self, name: str) -> str:
+    def near(self, name: str, but: Iterable[str] = ()) -> str:
         """The end of a message about a column that is not there: the name that is most like it, if one is."""
-        by_lower = {other.lower(): other for other in self.names}
+        others = set(but)
+        by_lower = {other.lower(): other for other in self.names if other not in others}
         found = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.5)
         return f"; did you mean {by_lower[found[0]]!r}?" if found else ""
 
