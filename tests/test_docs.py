@@ -1,6 +1,7 @@
 """Every code block of the README and the docs runs, and prints what it says it prints."""
 
 import contextlib
+import gzip
 import io
 import re
 import shlex
@@ -8,6 +9,7 @@ import sys
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -20,9 +22,10 @@ def blocks(page, language):
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
-def test_python_blocks(page, monkeypatch):
+def test_python_blocks(page, monkeypatch, tmp_path):
     module = types.ModuleType("docs_page")  # a real module, so that what the page defines can be pickled
     monkeypatch.setitem(sys.modules, "docs_page", module)
+    monkeypatch.chdir(tmp_path)
     names = vars(module)
     for code in blocks(page, "python"):
         printed = io.StringIO()
@@ -32,6 +35,25 @@ def test_python_blocks(page, monkeypatch):
         lines = printed.getvalue().splitlines()
         if expected:
             assert [line.strip() for line in lines] == [line.strip() for line in expected]
+
+
+def write_examples(folder, X, y):
+    """The files that the page on the command line speaks of, made of irises."""
+    grades = np.array(["bad", "fair", "good"])[y]
+    orders = np.array(["rice>soup>beans", "soup>rice>beans", "beans>soup>rice"])[y]
+    for name, column, values in (("reviews", "stars", grades), ("meals", "ranking", orders)):
+        lines = [",".join(map(str, x)) + f",{value}" for x, value in zip(X, values, strict=True)]
+        (folder / f"{name}.csv").write_text("\n".join([f"a,b,c,d,{column}", *lines]))
+    sets = np.column_stack([y == 0, y > 0, X[:, 1] > 3]).astype(int)
+    head = "".join(f"@attribute {name} {{0,1}}\n" for name in ("happy", "sad", "calm"))
+    head += "".join(f"@attribute '{name} of it' numeric\n" for name in "abcd")
+    body = "\n".join(",".join(map(str, [*labels, *x])) for labels, x in zip(sets, X, strict=True))
+    (folder / "songs.arff").write_text(f"@relation songs\n{head}@data\n{body}\n")
+    lines = [
+        ",".join(map(str, np.flatnonzero(labels))) + "".join(f" {j + 1}:{value}" for j, value in enumerate(x))
+        for labels, x in zip(sets, X, strict=True)
+    ]
+    (folder / "songs.svm.gz").write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "console")], ids=lambda p: p.name)
@@ -44,6 +66,7 @@ def test_console_blocks(page, tmp_path, monkeypatch, capsys):
     rows = ["sepal length,sepal width,petal length,petal width,species"]
     rows += [",".join(map(str, x)) + f",{iris.target_names[y]}" for x, y in zip(iris.data, iris.target, strict=True)]
     (tmp_path / "iris.csv").write_text("\n".join(rows) + "\n")
+    write_examples(tmp_path, iris.data[::2], iris.target[::2])
     monkeypatch.chdir(tmp_path)
     for code in blocks(page, "console"):
         for line in code.splitlines():

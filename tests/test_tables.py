@@ -63,14 +63,14 @@ def test_byte_order_mark_empty_lines_and_lines_of_quoted_fields(tmp_path):
 
 
 def test_text_after_many_numbers_keeps_what_was_written(tmp_path, monkeypatch):
-    monkeypatch.setattr("fenchel.data.tables._CELLS_AT_ONCE", 4)
+    monkeypatch.setattr("fenchel.data.delimited._CELLS_AT_ONCE", 4)
     table = read_table(put(tmp_path, "a,b\n01,1\n002,2\n,3\n1.50,4\nx,5\n7,inf\n".replace("inf", "6")))
     assert table["a"].tolist() == ["01", "002", None, "1.50", "x", "7"]
     np.testing.assert_array_equal(table["b"], [1, 2, 3, 4, 5, 6])
 
 
 def test_missing_pieces_before_text(tmp_path, monkeypatch):
-    monkeypatch.setattr("fenchel.data.tables._CELLS_AT_ONCE", 4)
+    monkeypatch.setattr("fenchel.data.delimited._CELLS_AT_ONCE", 4)
     assert read_table(put(tmp_path, "a,b\n,1\n,1\n,1\nx,1\n"))["a"].tolist() == [None, None, None, "x"]
 
 

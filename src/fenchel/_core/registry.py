@@ -270,7 +270,7 @@ def _fill() -> None:
     register("experiment", "lower-bound", f"{x}.lower_bound:run",
              "what the worst stream forces on every online learner")  # fmt: skip
 
-    register("transformer", "table_encoder", "fenchel.data.tables:TableEncoder",
+    register("transformer", "table_encoder", "fenchel.data.encoder:TableEncoder",
              "columns of a table as a matrix: numbers standardised, texts one-hot", "TableEncoder()")  # fmt: skip
 
     e = "fenchel.estimators"

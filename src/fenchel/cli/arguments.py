@@ -26,7 +26,7 @@ def add_choice(
     names, own = tuple(choices), told or {}
     meanings = "; ".join(f"{x}: {own[x] if x in own else registry.find(kind or name, x).summary}" for x in names)
     told_text = f"{text} (default: {names[0]}). {meanings}".replace("%", "%%")
-    group.add_argument(f"--{name}", choices=names, default=names[0], help=told_text)
+    group.add_argument(f"--{name}", choices=names, default=names[0], metavar="NAME", help=told_text)
 
 
 def alpha(text: str) -> float | None:

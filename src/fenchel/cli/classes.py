@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._core.errors import InvalidInput
 from .console import columns
-from .table_task import CostFunction, TableTask, Truths, few, label, refuse_missing
+from .table_task import CostFunction, TableTask, Truths, few, label, refuse_missing, shares
 
 if TYPE_CHECKING:
     import argparse
@@ -47,6 +47,7 @@ class ClassTask(TableTask):
         return self.estimator_class()(cost=args.cost, **self.estimator_options(args))
 
     def truths(self, table: Table, targets: list[str], args: argparse.Namespace) -> Truths:
+        _refuse_label_sets(table, targets[0], args)
         codes, classes, notes = read_classes(table, targets[0], args.order)
         if self.minds_order(args) and classes.dtype == object and args.order is None:
             notes.append(
@@ -136,12 +137,28 @@ def read_classes(table: Table, target: str, order: list[str] | None) -> tuple[Ar
             values.astype(np.int64) if (values == np.round(values)).all() and np.abs(values).max() < 2**53 else values
         )
     if order is not None:
-        places = _places(table, target, [label(value) for value in classes.tolist()], order)
-        codes, classes = np.argsort(places)[codes], classes[places]
+        ordered = _places(table, target, [label(value) for value in classes.tolist()], order)
+        codes, classes = np.argsort(ordered)[codes], classes[ordered]
     counts = np.bincount(codes, minlength=k)
     single = [label(classes.tolist()[c]) for c in np.flatnonzero(counts == 1)]
-    notes = [f"only one row has the class {', '.join(single)}: it cannot be held out"] if single else []
+    notes = []
+    if single:
+        one = f"only one row has the class {single[0]}: it"
+        many = f"{len(single)} classes have only one row ({few(single)}): they"
+        notes.append(f"{one if len(single) == 1 else many} cannot be held out")
     return codes.astype(np.int64), classes, notes
+
+
+def _refuse_label_sets(table: Table, target: str, args: argparse.Namespace) -> None:
+    from ..data.svmlight import LABEL, is_svmlight
+
+    if is_svmlight(args.data) and target == LABEL and not table.is_numeric(target):
+        row = next((i for i, text in enumerate(table[target].tolist()) if text and "," in text), None)
+        if row is not None:
+            raise InvalidInput(
+                f"{table.source}, {table.where(row)}: the label is {table[target][row]!r}, a set of labels; "
+                "use --task multilabel, without --target"
+            )
 
 
 def _written_numbers(texts: list[str]) -> bool:
@@ -187,7 +204,7 @@ def known_codes(table: Table, target: str, classes: Array) -> Array:
 def prediction_lines(header: list[str], labels: list[str], codes: Array, proba: Array | None) -> Iterator[list[str]]:
     yield header
     for i, code in enumerate(codes.tolist()):
-        yield [labels[code]] if proba is None else [labels[code], *map(repr, proba[i].tolist())]
+        yield [labels[code]] if proba is None else [labels[code], *shares(proba[i])]
 
 
 # -- scores ------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._core import registry
-from .._core.errors import InvalidInput
+from .._core.errors import IncompatiblePair, InvalidInput
 from .console import Console, check_target, columns, number, size, to_json, writing
 from .tasks import TASKS, Task
 
@@ -29,13 +29,17 @@ def fit(args: argparse.Namespace, console: Console) -> int:
     out = check_target(args.out, overwrite=args.overwrite, inputs=[args.data])
     from .. import __version__
     from .._core.saving import save
-    from ..data.tables import read_table
+    from ..data.reading import read_table
 
     task = TASKS[args.task]
     with console.progress:
         console.progress(0.0, f"reading {args.data}")
         table = read_table(args.data, label_sets=task.many_targets)
-        model, report = task.fit(table, args, console.progress)
+        try:
+            model, report = task.fit(table, args, console.progress)
+        except IncompatiblePair as error:
+            own = [f"--{key} {vars(args)[key]}" for key in ("regularizer", "projection", "cost") if key in args]
+            raise IncompatiblePair(f"{', '.join(own[:-1])} and {own[-1]} do not go together: {error}") from None
         model.report_ = report
         save(model, out, overwrite=args.overwrite)
     if args.json:
@@ -51,7 +55,7 @@ def fit(args: argparse.Namespace, console: Console) -> int:
 def predict(args: argparse.Namespace, console: Console) -> int:
     inputs = [args.model, args.data]
     out = None if str(args.out) == "-" else check_target(args.out, overwrite=args.overwrite, inputs=inputs)
-    from ..data.tables import read_table
+    from ..data.reading import read_table
 
     model, task = _model(args.model)
     table = read_table(args.data, text=task.text_columns(model), needed=task.needed_columns(model, truth=False))
@@ -66,7 +70,7 @@ def predict(args: argparse.Namespace, console: Console) -> int:
 
 
 def evaluate(args: argparse.Namespace, console: Console) -> int:
-    from ..data.tables import read_table
+    from ..data.reading import read_table
 
     model, task = _model(args.model)
     table = read_table(
@@ -181,7 +185,7 @@ def _table_model_facts(model: TableModel) -> dict[str, Any]:
     if "rows" in report:
         facts["trained_on"] = f"{report['rows']} rows of {report['data']}"
     if report.get("held_out") and task is not None:
-        facts.update({f"held_out_{key}": score for key, score in task.headline(report).items()})
+        facts["held_out"] = task.headline(report)
     return facts
 
 
@@ -213,6 +217,8 @@ def _shown(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return number(value, 6)
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_shown(item)}" for name, item in value.items())
     if isinstance(value, list):
         texts = [str(item) for item in value]
         return ", ".join(texts) if len(texts) <= 20 else f"{', '.join(texts[:20])}, ... ({len(texts)} in all)"

@@ -97,16 +97,26 @@ def _warnings_as_lines(console: Console, debug: bool) -> Iterator[None]:
 # -- arguments ---------------------------------------------------------------------------------------------------------
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=26)
+
+
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line, and where to read more, rather than all that could be right."""
 
+    more = ""
+    """What the help of these options needs besides the command."""
+
     def __init__(self, **options: Any) -> None:
-        options.update(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
+        options.update(allow_abbrev=False, formatter_class=_Help)
         super().__init__(**options)
 
     def error(self, message: str) -> NoReturn:
         command = self.prog.split(" ")[0]
-        self.exit(2, f"{command}: error: {message}\ntry: {self.prog} --help\n")
+        if message.endswith("required: DATA"):
+            message += " (give it first: an option of several values takes all that follow it)"
+        self.exit(2, f"{command}: error: {message}\ntry: {self.prog}{self.more} --help\n")
 
 
 def _task_named_in(argv: list[str]) -> str:
@@ -144,10 +154,10 @@ def _parser(task: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _command(commands: Any, name: str, summary: str, *examples: str, about: str = "") -> argparse.ArgumentParser:
+def _command(commands: Any, name: str, summary: str, *examples: str, about: str = "") -> _Parser:
     epilog = "examples:\n" + "\n".join(f"  fenchel {name} {example}" for example in examples)
     description = summary[0].upper() + summary[1:] + "." + (f"\n\n{about}" if about else "")
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=description, epilog=epilog)
+    parser: _Parser = commands.add_parser(name, help=summary, description=description, epilog=epilog)
     # Without a default of its own it leaves alone what `fenchel --debug fit` has set.
     parser.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     return parser
@@ -165,10 +175,16 @@ def _add_fit(commands: Any, task: str) -> None:
         "songs.arff --task multilabel --targets happy sad calm --out moods.fenchel",
         "meals.csv --task rank --target ranking --out meals.fenchel",
         about="A share of the rows is held out to score a model trained on the others, with alpha chosen among\n"
-        "these by cross-validation. The model that is saved is then trained on all rows.",
+        "these by cross-validation. The model that is saved is then trained on all rows.\n\n"
+        f"Other tasks have other options: fenchel fit --task {'|'.join(t for t in TASKS if t != task)} --help",
     )
+    if task != _DEFAULT_TASK:
+        parser.more = f" --task {task}"
     parser.add_argument(
-        "data", type=Path, metavar="DATA", help="a table: .csv, .tsv, .arff, .svm (all also .gz) or .parquet"
+        "data",
+        type=Path,
+        metavar="DATA",
+        help="a table: .csv, .tsv, .arff, .svm or .svmlight (all also .gz), or .parquet",
     )
     TASKS[task].add_target(parser)
     parser.add_argument("--out", required=True, type=Path, metavar="MODEL", help="the file to save the model to")

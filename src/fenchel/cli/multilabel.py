@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._core.errors import InvalidInput
 from .arguments import add_choice, count
-from .table_task import CostFunction, TableTask, Truths, few, refuse_missing, wrong_share
+from .table_task import CostFunction, TableTask, Truths, counted, few, refuse_missing, shares, wrong_share
 
 if TYPE_CHECKING:
     import argparse
@@ -40,7 +41,14 @@ class Multilabel(TableTask):
         which.add_argument(
             "--targets-prefix",
             metavar="PREFIX",
-            help="predict all columns whose names begin so (default for svmlight files: the file's label sets)",
+            help="predict all columns whose names begin so (default for svmlight files: the file's label sets; for "
+            "MEKA's ARFF files: the attributes that -C counts)",
+        )
+        which.add_argument(
+            "--targets-from",
+            type=Path,
+            metavar="FILE",
+            help="predict the columns that a file names: Mulan's labels in XML, or a text with a name on each line",
         )
 
     def add_arguments(self, group: argparse._ArgumentGroup) -> None:
@@ -54,7 +62,8 @@ class Multilabel(TableTask):
             type=_high,
             default="auto",
             metavar="N",
-            help="most labels of a prediction, for budget (default: auto, mean plus standard deviation in training)",
+            help="most labels of a prediction, for budget (default: auto, the mean plus the standard deviation of the "
+            "number of labels in training, rounded up)",
         )
 
     def estimator(self, args: argparse.Namespace) -> Any:
@@ -65,22 +74,37 @@ class Multilabel(TableTask):
     # -- truths --------------------------------------------------------------------------------------------------------
 
     def targets(self, table: Table, args: argparse.Namespace) -> list[str]:
+        from ..data.labels import meka_labels, read_label_names
         from ..data.svmlight import LABEL, is_svmlight
 
-        if args.targets:
-            twice = next((x for i, x in enumerate(args.targets) if x in args.targets[:i]), None)
+        named, origin = args.targets, "--targets"
+        if args.targets_from is not None:
+            named, origin = read_label_names(args.targets_from), str(args.targets_from)
+        if named:
+            twice = next((x for i, x in enumerate(named) if x in named[:i]), None)
             if twice is not None:
-                raise InvalidInput(f"--targets names {twice!r} twice")
-            return list(args.targets)
+                raise InvalidInput(f"{origin} names {twice!r} twice")
+            return list(named)
         prefix = args.targets_prefix
         if prefix is None:
+            found = meka_labels(args.data)
+            if found:
+                return found
             if not is_svmlight(args.data):
-                raise InvalidInput("--task multilabel needs --targets COL COL ... or --targets-prefix PREFIX")
+                raise InvalidInput(
+                    "--task multilabel needs --targets COL COL ..., --targets-prefix PREFIX or --targets-from FILE"
+                )
             prefix = LABEL
         found = [name for name in table.names if name.startswith(prefix)]
         if not found:
             raise InvalidInput(f"{table.source} has no column whose name begins with {prefix!r}")
         return found
+
+    def features(self, columns: Table, args: argparse.Namespace) -> Table:
+        from ..data.svmlight import is_label, is_svmlight
+
+        # Labels of a svmlight file that are not to be predicted are labels all the same.
+        return columns.drop([name for name in columns.names if is_label(name)]) if is_svmlight(args.data) else columns
 
     def truths(self, table: Table, targets: list[str], args: argparse.Namespace) -> Truths:
         import numpy as np
@@ -91,15 +115,17 @@ class Multilabel(TableTask):
             raise InvalidInput(f"{table.source}: no label differs between rows; nothing to learn")
         notes = []
         for n, word in ((0, "no row has"), (len(sets), "all rows have")):
-            names = [name for name, known in zip(targets, rows, strict=True) if known == n]
-            if names:
-                notes.append(f"{word} the label{'s' if len(names) > 1 else ''} {few(names)}")
+            same = [name for name, known in zip(targets, rows, strict=True) if known == n]
+            if same:
+                notes.append(f"{word} the label{'s' if len(same) > 1 else ''} {few(same)}")
         names = np.empty(len(targets), dtype=object)
         names[:] = targets
         return Truths(sets, names, np.zeros(len(sets), dtype=np.int64), notes, sets)
 
     def known_truths(self, model: TableModel, table: Table) -> Array:
-        return _label_sets(table, model.classes_.tolist())
+        names = model.classes_.tolist()
+        _warn_of_unknown_labels(table, names)
+        return _label_sets(table, names)
 
     def facts(self, truths: Truths) -> dict[str, Any]:
         return {
@@ -110,7 +136,7 @@ class Multilabel(TableTask):
 
     def told_target(self, report: dict[str, Any]) -> str:
         labels = report["labels"]
-        return f"{len(labels)} labels, {report['labels_per_row']:.3g} a row: {few(labels)}"
+        return f"{counted(len(labels), 'label')}, {report['labels_per_row']:.3g} a row: {few(labels)}"
 
     # -- scores --------------------------------------------------------------------------------------------------------
 
@@ -174,6 +200,22 @@ def _high(text: str) -> int | str:
         raise ArgumentTypeError(f"{error}, or auto") from None
 
 
+def _warn_of_unknown_labels(table: Table, names: list[str]) -> None:
+    """Say which labels of a svmlight file are not scored, because the model was trained on rows without them."""
+    import warnings
+
+    from ..data.svmlight import is_label
+
+    if all(map(is_label, names)):
+        unknown = [name for name in table.names if is_label(name) and name not in names]
+        if unknown:
+            warnings.warn(
+                f"{table.source} has labels that the model does not know and that are not scored: {few(unknown)}",
+                UserWarning,
+                stacklevel=2,
+            )
+
+
 def _label_sets(table: Table, targets: list[str]) -> Array:
     """The columns as rows of zeros and ones."""
     import numpy as np
@@ -201,4 +243,4 @@ def _label_sets(table: Table, targets: list[str]) -> Array:
 def _lines(header: list[str], sets: Array, marginals: Array | None) -> Iterator[list[str]]:
     yield header
     for i, row in enumerate(sets.tolist()):
-        yield [*map(str, row), *([] if marginals is None else map(repr, marginals[i].tolist()))]
+        yield [*map(str, row), *([] if marginals is None else shares(marginals[i]))]

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Rank"]
 
-_PROJECTIONS = ("birkhoff", "row_stochastic", "cube", "permutahedron", "nonnegative", "reals")
+_PROJECTIONS = ("birkhoff", "row_stochastic", "cube", "permutahedron", "linear_ordering", "nonnegative", "reals")
+_COSTS = ("auto", "hamming", "disagreements")
 
 
 class Rank(TableTask):
@@ -33,6 +34,17 @@ class Rank(TableTask):
         self.add_regularizer(group)
         add_choice(
             group,
+            "cost",
+            _COSTS,
+            "what a mistake costs; predictions have the least expected cost",
+            told={
+                "auto": "disagreements on linear_ordering, else hamming",
+                "hamming": "the share of labels at a wrong rank",
+                "disagreements": "the share of pairs in the wrong order",
+            },
+        )
+        add_choice(
+            group,
             "projection",
             _PROJECTIONS,
             "the set that scores are projected to",
@@ -43,7 +55,8 @@ class Rank(TableTask):
     def estimator(self, args: argparse.Namespace) -> Any:
         from ..estimators.rank import LabelRanker
 
-        return LabelRanker(**self.estimator_options(args))
+        auto = "disagreements" if args.projection == "linear_ordering" else "hamming"
+        return LabelRanker(cost=auto if args.cost == "auto" else args.cost, **self.estimator_options(args))
 
     # -- truths --------------------------------------------------------------------------------------------------------
 
@@ -52,7 +65,7 @@ class Rank(TableTask):
 
         column = table[targets[0]]
         refuse_missing(table, targets[0])
-        labels = sorted({part.strip() for part in str(column[0]).split(">")})
+        labels = _labels(column)
         ranks = _read_rankings(table, targets[0], labels)
         if (ranks == ranks[0]).all():
             raise InvalidInput(f"{table.source}: the target {targets[0]!r} is always {column[0]!r}; nothing to learn")
@@ -73,10 +86,11 @@ class Rank(TableTask):
     # -- scores --------------------------------------------------------------------------------------------------------
 
     def cost(self, estimator: Any) -> CostFunction:
-        return wrong_share
+        return wrong_share if estimator.cost == "hamming" else _wrong_pairs
 
     def metrics(self, report: dict[str, Any]) -> dict[str, str]:
-        return {"mean_cost": "labels at a wrong rank", "kendall_tau": "Kendall tau"}
+        what = "labels at a wrong rank" if report["cost"] == "hamming" else "pairs in the wrong order"
+        return {"mean_cost": what, "kendall_tau": "Kendall tau"}
 
     def constant(self, truth: Array, names: Array, cost: CostFunction, weights: Array | None) -> Any:
         import numpy as np
@@ -109,6 +123,14 @@ class Rank(TableTask):
         if proba:
             raise InvalidInput("--proba is not for rankings: their projections are no probabilities of whole rankings")
         return _lines(model.predict_codes(table), model.classes_.tolist())
+
+
+def _labels(column: Array) -> list[str]:
+    """The labels that most rows rank, so that a slip in one row is found there."""
+    from collections import Counter
+
+    sets = Counter(frozenset(part.strip() for part in str(text).split(">")) for text in column.tolist())
+    return sorted(sets.most_common(1)[0][0])
 
 
 def _read_rankings(table: Table, target: str, labels: list[str]) -> Array:
@@ -155,6 +177,11 @@ def _kendall_tau(predicted: Array, truth: Array) -> Array:
         for j in range(i):
             total += np.sign((predicted[:, i] - predicted[:, j]) * (truth[:, i] - truth[:, j]))
     return total / (k * (k - 1) / 2)
+
+
+def _wrong_pairs(predicted: Array, truth: Array) -> Array:
+    """The share of pairs in the wrong order."""
+    return (1 - _kendall_tau(predicted, truth)) / 2
 
 
 def _lines(ranks: Array, labels: list[str]) -> Iterator[list[str]]:

@@ -30,12 +30,13 @@ __all__ = [
     "label",
     "plus_minus",
     "refuse_missing",
+    "shares",
     "wrong_share",
 ]
 
 CostFunction = Callable[["Array", "Array"], "Array"]
 
-_MOST_SHOWN = 20
+_MOST_SHOWN = 12
 _MOST_NOTES = 12
 
 
@@ -69,6 +70,10 @@ class TableTask(Task):
     def targets(self, table: Table, args: argparse.Namespace) -> list[str]:
         """The columns with the truth."""
         return [args.target]
+
+    def features(self, columns: Table, args: argparse.Namespace) -> Table:
+        """The columns to learn from, of those that are neither targets nor dropped."""
+        return columns
 
     @abstractmethod
     def truths(self, table: Table, targets: list[str], args: argparse.Namespace) -> Truths:
@@ -132,13 +137,13 @@ class TableTask(Task):
         from sklearn.base import clone
 
         from .._core.errors import ConvergenceWarning
-        from ..data.tables import TableEncoder
+        from ..data.encoder import TableEncoder
         from . import fitting
         from .model import TableModel
 
         start = perf_counter()
         targets = self.targets(table, args)
-        features = fitting.split_columns(table, targets, args.drop, args.weight)
+        features = self.features(fitting.split_columns(table, targets, args.drop, args.weight), args)
         weights = fitting.row_weights(table, args.weight)
         truths = self.truths(table, targets, args)
         n, y, notes = len(table), truths.values, list(truths.notes)
@@ -289,7 +294,7 @@ class TableTask(Task):
         shown = _shown_scores(report, metrics)
         head = [["rows", str(report["rows"])], *map(list, zip(metrics.values(), shown, strict=True))]
         target = report["target"]
-        told = f"target {target}" if isinstance(target, str) else f"targets {few(target)}"
+        told = f"target {target}" if isinstance(target, str) else f"{counted(len(target), 'label')}: {few(target)}"
         return f"{report['data']}, {told}\n" + columns(head, header=False, left=2)
 
     def describe(self, model: TableModel) -> dict[str, Any]:
@@ -304,7 +309,7 @@ class TableTask(Task):
         }
 
     def headline(self, report: dict[str, Any]) -> dict[str, Any]:
-        return {key: report["held_out"][key] for key in self.metrics(report)}
+        return {title: report["held_out"][key] for key, title in self.metrics(report).items()}
 
 
 def _shown_scores(scores: dict[str, Any], metrics: dict[str, str]) -> list[str]:
@@ -322,12 +327,17 @@ def label(value: Any) -> str:
     """A class as it is written in a table."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return repr(value) if isinstance(value, float) else str(value)
+    return repr(float(value)) if isinstance(value, float) else str(value)
 
 
 def few(values: Any) -> str:
     labels = [label(value) for value in list(values)]
     return ", ".join(labels) if len(labels) <= _MOST_SHOWN else ", ".join(labels[:_MOST_SHOWN]) + ", ..."
+
+
+def shares(row: Array) -> list[str]:
+    """Probabilities in full, so that they can be read back; a projection's -0 is 0."""
+    return [repr(value) for value in (row + 0.0).tolist()]
 
 
 def plus_minus(mean: float, error: float) -> str:

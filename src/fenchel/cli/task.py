@@ -76,4 +76,4 @@ class Task(ABC):
 
     @abstractmethod
     def headline(self, report: dict[str, Any]) -> dict[str, Any]:
-        """The scores on held-out rows that ``fenchel info`` shows."""
+        """The scores on held-out rows that ``fenchel info`` shows, by their titles."""

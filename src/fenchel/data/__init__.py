@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 from .._core.lazy import names_of_kind, resolve
 
 if TYPE_CHECKING:
-    from .tables import Table, read_table
+    from .reading import read_table
+    from .tables import SparseColumns, Table
 
-__all__ = ["Table", "read_table", *names_of_kind("transformer")]
+__all__ = ["SparseColumns", "Table", "read_table", *names_of_kind("transformer")]
+
+_MODULES = {"SparseColumns": ".tables", "Table": ".tables", "read_table": ".reading"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Table", "read_table"):
-        return getattr(importlib.import_module(".tables", __name__), name)
+    if name in _MODULES:
+        return getattr(importlib.import_module(_MODULES[name], __name__), name)
     return resolve(__name__, name, "transformer")
 
 
