@@ -276,6 +276,14 @@ class Structure(ABC):
         """Scores θ and an offset c with ⟨θ, φ(y)⟩ + c = scores[y] for every class y, for rows."""
         raise NotImplementedError
 
+    def class_potentials(self, theta: Array) -> Array:
+        """⟨θ, φ(y)⟩ for every class y, for rows, where outputs are classes."""
+        return theta.reshape(len(theta), self.dim) @ self._vertices().reshape(-1, self.dim).T
+
+    def class_mean(self, distribution: Array) -> Array:
+        """Σ p_y φ(y) for rows of numbers p over classes: the point that a distribution makes."""
+        return (distribution @ self._vertices().reshape(-1, self.dim)).reshape(-1, *self.shape)
+
     def take(self, idx: Any) -> Structure:
         """The structure for some items of the batch; only one whose items differ (contexts) overrides this."""
         return self
