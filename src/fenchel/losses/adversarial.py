@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -72,6 +72,10 @@ class Adversarial(Loss):
         if self.max_iter is not None:
             check_count(self.max_iter, "max_iter")
         self.game  # refuse a pair that cannot work before any computing
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: what was derived from them is derived again."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @cached_property
     def game(self) -> Game:

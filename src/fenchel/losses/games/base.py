@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -60,6 +60,10 @@ class Game(ABC):
         """Why this game is not for the pair, or None if it is."""
         return None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: what was derived from them is derived again."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
     @cached_property
     def answers(self) -> Structure:
         """What the predictor mixes."""
@@ -69,6 +73,13 @@ class Game(ABC):
     def form(self) -> AffineForm:
         """The cost as an affine form between answers and truths."""
         return affine_form(self.cost, self.answers, self.structure)
+
+    def form_of(self, rows: Array) -> AffineForm:
+        """The affine form for some rows of a batch, where cost or structures differ from one to the next."""
+        cost, answers, truths = self.cost.take(rows), self.answers.take(rows), self.structure.take(rows)
+        if cost is self.cost and answers is self.answers and truths is self.structure:
+            return self.form
+        return cost.affine(answers, truths)
 
     @abstractmethod
     def solve(self, theta: Any, accuracy: Accuracy = Accuracy(), start: Any = None) -> Equilibrium:

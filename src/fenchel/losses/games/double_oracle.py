@@ -11,7 +11,7 @@ from ..._core import parallel
 from ..._core.errors import IncompatiblePair
 from ..._core.ragged import inner
 from ..._core.types import Array, IntArray
-from ...costs.base import Cost
+from ...costs.base import AffineForm, Cost
 from ...kernels import matrix_game as kernels
 from ...structures.base import Accuracy, Structure
 from .base import Equilibrium, Game
@@ -124,11 +124,8 @@ class _Rounds:
         worth = inner(costs, np.asarray(best, dtype=np.float64), np.float64) + form._constant(points)
         return np.asarray(best, dtype=np.float64).reshape(len(at), -1), worth
 
-    def _form(self, at: IntArray) -> Any:
-        cost = self.game.cost.take(self.rows[at])
-        if cost is self.game.cost:
-            return self.game.form
-        return cost.affine(self.game.answers.take(self.rows[at]), self.game.structure.take(self.rows[at]))
+    def _form(self, at: IntArray) -> AffineForm:
+        return self.game.form_of(self.rows[at])
 
     # -- the vertices at hand ------------------------------------------------------------------------------------------
 
