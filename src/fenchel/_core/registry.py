@@ -248,6 +248,26 @@ def _fill() -> None:
         "Adversarial(Simplex(4), ZeroOne(), smoothing=0.5)",
         "Adversarial(Simplex(3), Abstain(0.3), smoothing=2.0)",
     )
+    m = "fenchel.losses.margins"
+    for name, target, summary, example in (
+        ("crammer_singer", "relative:CrammerSinger", "margin: the best wrong class", "CrammerSinger(Simplex(4))"),
+        ("weston_watkins", "relative:WestonWatkins", "margin: every wrong class", "WestonWatkins(Simplex(4))"),
+        ("lee_lin_wahba", "hinges:LeeLinWahba", "margin: absolute, scores that sum to zero", "LeeLinWahba(Simplex(4))"),
+        ("one_vs_all", "hinges:OneVsAll", "margin: each class against the rest", "OneVsAll(Simplex(4))"),
+        ("all_thresholds", "hinges:AllThresholds", "margin: every threshold", "AllThresholds(OrderSimplex(4))"),
+        ("immediate_thresholds", "hinges:ImmediateThresholds", "margin: the two next thresholds",
+         "ImmediateThresholds(OrderSimplex(4))"),
+        ("threshold_reduction", "hinges:ThresholdReduction", "margin: weighted binary questions (RED)",
+         "ThresholdReduction(OrderSimplex(4), SquaredError())"),
+        ("one_sided_regression", "hinges:OneSidedRegression", "margin: costs regressed from one side",
+         "OneSidedRegression(Simplex(4), Absolute())"),
+        ("cost_sensitive_one_vs_all", "hinges:CostSensitiveOneVsAll", "margin: one-vs-all weighted by costs",
+         "CostSensitiveOneVsAll(Simplex(4), Absolute())"),
+        ("cost_sensitive_one_vs_one", "hinges:CostSensitiveOneVsOne", "margin: pairs of classes weighted by costs",
+         "CostSensitiveOneVsOne(Simplex(4), Absolute())"),
+    ):  # fmt: skip
+        register("loss", name, f"{m}.{target}", summary, example)
+
     g = "fenchel.losses.games"
     for structure in ("Simplex", "OrderSimplex"):
         for cost, target, summary in (

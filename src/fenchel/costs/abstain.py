@@ -47,8 +47,8 @@ class Abstain(Cost):
         costs[answered] = self.cost(answers[answered], truths[answered])
         return costs
 
-    def answers(self, truths: Structure) -> Structure:
-        inner = self.cost.answers(truths)
+    def answers_to(self, truths: Structure) -> Structure:
+        inner = self.cost.answers_to(truths)
         if inner.class_coding is None or inner.n_vertices is None:
             raise IncompatiblePair(
                 f"{self!r} lets a predictor of classes or grades abstain, but answers to {truths!r} are of {inner!r}; "
@@ -62,10 +62,10 @@ class Abstain(Cost):
 
     def affine(self, answers: Structure, truths: Structure | None = None) -> AffineForm:
         truths = answers if truths is None else truths
-        if not isinstance(answers, Abstention) or answers != self.answers(truths):
-            raise self._refuse(answers, truths, f"answers are of {self.answers(truths)!r}")
+        if not isinstance(answers, Abstention) or answers != self.answers_to(truths):
+            raise self._refuse(answers, truths, f"answers are of {self.answers_to(truths)!r}")
         return class_affine(self, self._table(truths), answers, truths)
 
     def _table(self, truths: Structure) -> Array:
-        inner = cost_table(self.cost, self.cost.answers(truths), truths)
+        inner = cost_table(self.cost, self.cost.answers_to(truths), truths)
         return np.vstack([inner, np.full((1, inner.shape[1]), self.price)])

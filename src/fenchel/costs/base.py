@@ -112,7 +112,7 @@ class Cost(ABC):
     def affine(self, answers: Structure, truths: Structure | None = None) -> AffineForm:
         """The affine form between answers and truths of these structures; a pair without one raises."""
 
-    def answers(self, truths: Structure) -> Structure:
+    def answers_to(self, truths: Structure) -> Structure:
         """The structure of the answers to truths of this structure: the same, unless the cost allows other answers."""
         return truths
 

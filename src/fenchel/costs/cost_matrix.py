@@ -59,7 +59,7 @@ class CostMatrix(Cost):
                 )
         return np.asarray(self._matrix[answers, truths])
 
-    def answers(self, truths: Structure) -> Structure:
+    def answers_to(self, truths: Structure) -> Structure:
         return _answers_of(self._matrix.shape[0], truths)
 
     def matrix(self, structure: Structure) -> Array:
@@ -117,7 +117,7 @@ class CostMatrices(Cost):
         self.check_batch(len(answers))
         return np.array([float(self.take(i)(a, t)) for i, (a, t) in enumerate(zip(answers, truths, strict=True))])
 
-    def answers(self, truths: Structure) -> Structure:
+    def answers_to(self, truths: Structure) -> Structure:
         return _answers_of(self.matrices.shape[1], truths)
 
     def take(self, idx: Any) -> Cost:

@@ -61,9 +61,7 @@ class Hamming(Cost):
             )
         if answers.part_coding == "entry":
             # An entry is wrong when the bits differ: ŷ + y − 2ŷy.
-            return AffineForm(
-                answers, truths, lambda mu: 1 - 2 * mu, _totals, lambda p: (1 - 2 * p, _totals(p))
-            )
+            return AffineForm(answers, truths, lambda mu: 1 - 2 * mu, _totals, lambda p: (1 - 2 * p, _totals(p)))
         if answers.part_coding == "one_hot":
             # A part is wrong unless both have the same one: 1 − ⟨ŷ, y⟩, summed over parts. Truths may be points of
             # a larger set.

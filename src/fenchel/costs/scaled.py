@@ -60,8 +60,8 @@ class Scaled(Cost):
         self.check_batch(np.size(costs))
         return np.asarray(self.factor * costs)
 
-    def answers(self, truths: Structure) -> Structure:
-        return self.cost.answers(truths)
+    def answers_to(self, truths: Structure) -> Structure:
+        return self.cost.answers_to(truths)
 
     def take(self, idx: Any) -> Cost:
         inner = self.cost.take(idx)

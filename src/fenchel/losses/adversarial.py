@@ -71,7 +71,7 @@ class Adversarial(Loss):
             check_finite_positive(self.tol, "tol")
         if self.max_iter is not None:
             check_count(self.max_iter, "max_iter")
-        self.game  # refuse a pair that cannot work before any computing
+        self.__dict__["game"] = self._find_game()  # a pair that cannot work is refused before any computing
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields alone: what was derived from them is derived again."""
@@ -80,6 +80,9 @@ class Adversarial(Loss):
     @cached_property
     def game(self) -> Game:
         """The game between the predictor and the adversary."""
+        return self._find_game()
+
+    def _find_game(self) -> Game:
         if self.smoothing == 0:
             return find_game(self.structure, self.cost)
         reason = SmoothedGame.refusal(self.structure, self.cost)
@@ -164,7 +167,7 @@ class GameOutput(Output):
         return self._shaped(self.structure, self.equilibrium.adversary)
 
     @cached_property
-    def predictor(self) -> Array:  # type: ignore[override]
+    def predictor(self) -> Array:
         """The predictor's p*, a point of the answers' hull."""
         return self._shaped(self.answers, self.equilibrium.predictor)
 

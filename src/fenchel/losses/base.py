@@ -6,7 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,6 +39,8 @@ class Loss(ABC):
     structure: Structure
     multiplier: float = 1.0
     """A factor on the loss that leaves predictions alone."""
+    identifies: ClassVar[bool] = True
+    """Whether the loss is positive wherever the prediction is not the truth."""
 
     @property
     @abstractmethod

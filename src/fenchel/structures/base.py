@@ -157,7 +157,7 @@ class Structure(ABC):
         """The output y of each vertex; the inverse of :meth:`encode`. A point that is no vertex raises."""
         rows, batch = self._rows(vertex, "vertices", points=True)
         outputs = self._decode(rows)
-        bad = (self._encode(outputs, np.dtype(np.float64)) != rows).reshape(len(rows), -1).any(axis=1)
+        bad = (self._encode(outputs, np.dtype(np.float64)) != rows).reshape(len(rows), self.dim).any(axis=1)
         if bad.any():
             i = int(bad.argmax())
             raise InvalidInput(f"sample {i} is no vertex of {self!r}: {np.array2string(rows[i], threshold=20)}")

@@ -66,7 +66,5 @@ class AbstentionGame(ClassGame):
 
     def _loss(self, f: Array, v: Array) -> tuple[Array, Array]:
         value, residual = np.empty(len(f)), np.empty_like(f)
-        parallel.run(
-            kernels.abstention_loss, len(f), f.size, f, v, *self._counts(f.shape[1]), value, residual
-        )
+        parallel.run(kernels.abstention_loss, len(f), f.size, f, v, *self._counts(f.shape[1]), value, residual)
         return value, residual

@@ -18,7 +18,10 @@ from ...costs.base import AffineForm, Cost, affine_form
 from ...structures.base import Accuracy, Structure
 from ..base import Evaluation
 
-__all__ = ["Equilibrium", "Game", "find_game"]
+__all__ = ["USUAL", "Equilibrium", "Game", "find_game"]
+
+USUAL = Accuracy()
+"""The default accuracy of each game."""
 
 
 @dataclass
@@ -67,7 +70,7 @@ class Game(ABC):
     @cached_property
     def answers(self) -> Structure:
         """What the predictor mixes."""
-        return self.cost.answers(self.structure)
+        return self.cost.answers_to(self.structure)
 
     @cached_property
     def form(self) -> AffineForm:
@@ -82,14 +85,14 @@ class Game(ABC):
         return cost.affine(answers, truths)
 
     @abstractmethod
-    def solve(self, theta: Any, accuracy: Accuracy = Accuracy(), start: Any = None) -> Equilibrium:
+    def solve(self, theta: Any, accuracy: Accuracy = USUAL, start: Any = None) -> Equilibrium:
         """The equilibrium for rows of scores. ``start`` is the ``state`` of an earlier one for the same rows."""
 
     @abstractmethod
     def risk(self, mu: Any) -> Array:
         """min over p of cost(p, μ) = −Ω(μ), for rows of points."""
 
-    def evaluate(self, theta: Any, v: Any, accuracy: Accuracy = Accuracy(), start: Any = None) -> Evaluation:
+    def evaluate(self, theta: Any, v: Any, accuracy: Accuracy = USUAL, start: Any = None) -> Evaluation:
         """S(θ; v) = Ω*(θ) + Ω(v) − ⟨θ, v⟩ and its residual q − v, for rows."""
         found = self.solve(theta, accuracy, start)
         residual = found.adversary - v

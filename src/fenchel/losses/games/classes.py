@@ -13,7 +13,7 @@ from ..._core.types import Array
 from ...costs.base import Cost
 from ...structures.base import Accuracy, Structure
 from ..base import Evaluation
-from .base import Equilibrium, Game
+from .base import USUAL, Equilibrium, Game
 
 __all__ = ["ClassGame"]
 
@@ -44,7 +44,7 @@ class ClassGame(Game):
         """Loss and residual at potentials and distributions, in one pass; None leaves it to :meth:`_play`."""
         return None
 
-    def solve(self, theta: Any, accuracy: Accuracy = Accuracy(), start: Any = None) -> Equilibrium:
+    def solve(self, theta: Any, accuracy: Accuracy = USUAL, start: Any = None) -> Equilibrium:
         f = self.structure.class_potentials(theta)
         found = self._play(f.astype(np.float64, copy=False))
         self._check(found.adversary, theta)
@@ -55,7 +55,7 @@ class ClassGame(Game):
     def risk(self, mu: Any) -> Array:
         return self._class_risk(self.structure.class_distribution(mu))
 
-    def evaluate(self, theta: Any, v: Any, accuracy: Accuracy = Accuracy(), start: Any = None) -> Evaluation:
+    def evaluate(self, theta: Any, v: Any, accuracy: Accuracy = USUAL, start: Any = None) -> Evaluation:
         f = self.structure.class_potentials(theta)
         distribution = self.structure.class_distribution(v)
         fused = self._loss(f, distribution.astype(f.dtype, copy=False))

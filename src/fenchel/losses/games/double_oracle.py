@@ -14,7 +14,7 @@ from ..._core.types import Array, IntArray
 from ...costs.base import AffineForm, Cost
 from ...kernels import matrix_game as kernels
 from ...structures.base import Accuracy, Structure
-from .base import Equilibrium, Game
+from .base import USUAL, Equilibrium, Game
 
 __all__ = ["DoubleOracle", "Support"]
 
@@ -56,7 +56,7 @@ class DoubleOracle(Game):
     @classmethod
     def refusal(cls, structure: Structure, cost: Cost) -> str | None:
         try:
-            answers = cost.answers(structure)
+            answers = cost.answers_to(structure)
             cost.affine(answers, structure)
         except IncompatiblePair as error:
             return f"needs an affine form of the cost: {error}"
@@ -71,7 +71,7 @@ class DoubleOracle(Game):
         best = self.answers._argmax_at(-costs, np.arange(len(mu)))
         return inner(costs, best, np.float64) + self.form._constant(mu)
 
-    def solve(self, theta: Any, accuracy: Accuracy = Accuracy(), start: Any = None) -> Equilibrium:
+    def solve(self, theta: Any, accuracy: Accuracy = USUAL, start: Any = None) -> Equilibrium:
         n = len(theta)
         found = Equilibrium(
             np.zeros(n), np.zeros(n), np.empty((n, *self.structure.shape)), np.empty((n, *self.answers.shape)),
@@ -104,7 +104,9 @@ class _Rounds:
         everyone = np.arange(len(rows))
         top = self._best_truths(self.theta, everyone)
         shaped = top.reshape(self.theta.shape)
-        self.shift = inner(theta[rows].astype(np.float64), shaped) - inner(self.theta, shaped)  # what centering took off
+        self.shift = inner(theta[rows].astype(np.float64), shaped) - inner(
+            self.theta, shaped
+        )  # what centering took off
         if start is not None:
             self._restart(start)
         self._add(everyone, self._best_answers(top, everyone)[0], top)
@@ -134,7 +136,9 @@ class _Rounds:
         supports = [start[row] for row in self.rows.tolist()]
         depth = max((max(len(s.answers), len(s.truths)) for s in supports if s is not None), default=0)
         for t in range(depth):
-            at = np.array([i for i, s in enumerate(supports) if s is not None and t < max(len(s.answers), len(s.truths))])
+            at = np.array(
+                [i for i, s in enumerate(supports) if s is not None and t < max(len(s.answers), len(s.truths))]
+            )
             answers = [supports[i].answers[min(t, len(supports[i].answers) - 1)] for i in at]
             truths = [supports[i].truths[min(t, len(supports[i].truths) - 1)] for i in at]
             self._add(at, np.array(answers), np.array(truths))

@@ -12,7 +12,7 @@ from ..._core.types import Array
 from ...costs.base import Cost
 from ...structures.base import Accuracy, Structure
 from ...structures.ragged import Family
-from .base import Equilibrium, Game, find_game
+from .base import USUAL, Equilibrium, Game, find_game
 
 __all__ = ["FamilyGame"]
 
@@ -29,7 +29,7 @@ class FamilyGame(Game):
     def refusal(cls, structure: Structure, cost: Cost) -> str | None:
         if not isinstance(structure, Family):
             return "is for items of many sizes"
-        if cost.answers(structure) != structure:
+        if cost.answers_to(structure) != structure:
             return "needs answers of the same family as the truths"
         try:
             find_game(structure.example, cost)
@@ -37,7 +37,7 @@ class FamilyGame(Game):
             return f"plays member by member, and {error}"
         return None
 
-    def solve(self, theta: Any, accuracy: Accuracy = Accuracy(), start: Any = None) -> Equilibrium:
+    def solve(self, theta: Any, accuracy: Accuracy = USUAL, start: Any = None) -> Equilibrium:
         n = len(theta)
         found = Equilibrium(
             np.zeros(n), np.zeros(n), Ragged.empty(theta.sizes, theta.dtype), Ragged.empty(theta.sizes, theta.dtype),  # type: ignore[arg-type]

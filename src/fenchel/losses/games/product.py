@@ -14,7 +14,7 @@ from ...costs.base import Cost
 from ...structures.base import Accuracy, Structure
 from ...structures.cube import Cube
 from ...structures.product import Product
-from .base import Equilibrium, Game, find_game
+from .base import USUAL, Equilibrium, Game, find_game
 
 __all__ = ["CubeGame", "ProductGame"]
 
@@ -38,7 +38,7 @@ class ProductGame(Game):
     def factor(self) -> Game:
         return find_game(self.structure.structure, self.cost)
 
-    def solve(self, theta: Any, accuracy: Accuracy = Accuracy(), start: Any = None) -> Equilibrium:
+    def solve(self, theta: Any, accuracy: Accuracy = USUAL, start: Any = None) -> Equilibrium:
         n, times = len(theta), self.structure.times
         split = self.structure._split(theta)
         states = None if start is None else np.concatenate([np.asarray(s, object) for s in start])
@@ -55,7 +55,7 @@ class ProductGame(Game):
             part.predictor.reshape(theta.shape),
             part.gap.reshape(n, times).sum(axis=1),
             part.n_iter.reshape(n, times).max(axis=1, initial=0),
-            part.converged.reshape(n, times).all(axis=1),
+            np.asarray(part.converged.reshape(n, times).all(axis=1)),
             state,
         )
 
@@ -73,7 +73,7 @@ class CubeGame(Game):
     def refusal(cls, structure: Structure, cost: Cost) -> str | None:
         return None if type(structure) is Cube else "is for any subset of labels"
 
-    def solve(self, theta: Any, accuracy: Accuracy = Accuracy(), start: Any = None) -> Equilibrium:
+    def solve(self, theta: Any, accuracy: Accuracy = USUAL, start: Any = None) -> Equilibrium:
         n = len(theta)
         unsure = np.abs(theta) < 1
         q = np.where(unsure, 0.5, theta >= 1).astype(theta.dtype)

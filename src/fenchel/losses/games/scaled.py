@@ -12,7 +12,7 @@ from ...costs.base import Cost
 from ...costs.scaled import Scaled
 from ...structures.base import Accuracy, Structure
 from ..base import Evaluation
-from .base import Equilibrium, Game, find_game
+from .base import USUAL, Equilibrium, Game, find_game
 
 __all__ = ["ScaledGame"]
 
@@ -52,7 +52,7 @@ class ScaledGame(Game):
         self.cost.check_batch(len(theta))
         return scale_items(theta, 1 / self.cost.factor)
 
-    def solve(self, theta: Any, accuracy: Accuracy = Accuracy(), start: Any = None) -> Equilibrium:
+    def solve(self, theta: Any, accuracy: Accuracy = USUAL, start: Any = None) -> Equilibrium:
         found = self.inner.solve(self._unscaled(theta), accuracy, start)
         factor = self.cost.factor
         found.value, found.risk, found.gap = factor * found.value, factor * found.risk, factor * found.gap
@@ -62,7 +62,7 @@ class ScaledGame(Game):
         self.cost.check_batch(len(mu))
         return self.cost.factor * self.inner.risk(mu)
 
-    def evaluate(self, theta: Any, v: Any, accuracy: Accuracy = Accuracy(), start: Any = None) -> Evaluation:
+    def evaluate(self, theta: Any, v: Any, accuracy: Accuracy = USUAL, start: Any = None) -> Evaluation:
         found = self.inner.evaluate(self._unscaled(theta), v, accuracy, start)
         gap = None if found.gap is None else self.cost.factor * found.gap
         return Evaluation(self.cost.factor * found.value, found.gradient, gap, found.state)

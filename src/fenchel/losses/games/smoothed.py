@@ -13,7 +13,7 @@ from ..._core.ragged import Ragged, inner, scale_items
 from ..._core.types import Array, IntArray
 from ...costs.base import Cost, affine_form
 from ...structures.base import Accuracy, Structure
-from .base import Equilibrium, Game
+from .base import USUAL, Equilibrium, Game
 
 __all__ = ["SmoothedGame"]
 
@@ -40,7 +40,7 @@ class SmoothedGame(Game):
     @classmethod
     def refusal(cls, structure: Structure, cost: Cost) -> str | None:
         try:
-            answers = cost.answers(structure)
+            answers = cost.answers_to(structure)
             affine_form(cost, answers, structure)
         except IncompatiblePair as error:
             return f"needs an affine form of the cost: {error}"
@@ -52,7 +52,7 @@ class SmoothedGame(Game):
     def risk(self, mu: Any) -> Array:
         return _Ascent(self, np.arange(len(mu))).reply(mu)[1] - 0.5 * self.smoothing * inner(mu, mu, np.float64)
 
-    def solve(self, theta: Any, accuracy: Accuracy = Accuracy(), start: Any = None) -> Equilibrium:
+    def solve(self, theta: Any, accuracy: Accuracy = USUAL, start: Any = None) -> Equilibrium:
         check_no_nan(theta, "scores", self.structure)
         n = len(theta)
         scores = self.structure.center(theta.astype(np.float64))
@@ -107,7 +107,13 @@ class _Ascent:
         value, upper = risk + inner(scores, q), self.bound(scores, p)
         allowed = allowed + 1e-14 * (np.abs(worth) + np.abs(value))
         found = Equilibrium(
-            value, risk, q.copy(), p.copy(), np.maximum(upper - value, 0), np.zeros(n, np.int64), upper - value <= allowed
+            value,
+            risk,
+            q.copy(),
+            p.copy(),
+            np.maximum(upper - value, 0),
+            np.zeros(n, np.int64),
+            upper - value <= allowed,
         )
         ahead, ahead_worth, ahead_slope = q, worth, slope
         curvature = np.ones(n)  # of the concave part, min over p, as far as it was met
