@@ -308,6 +308,7 @@ def _fill() -> None:
 
     d = "fenchel.decoders"
     register("decoder", "map", f"{d}.map:MAP", "the output of highest score", "MAP()")
+    register("decoder", "likeliest", f"{d}.likeliest:Likeliest", "the likeliest answer of the predictor", "Likeliest()")
     register("decoder", "calibrated", f"{d}.calibrated:Calibrated", "the answer of least expected cost",
              "Calibrated(Simplex(3), ZeroOne())")  # fmt: skip
 

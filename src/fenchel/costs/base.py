@@ -194,4 +194,6 @@ def check_class_counts(cost: Cost, answers: Structure, truths: Structure) -> int
 
 def per_example(amount: Array) -> Array:
     """Sum over all axes but the first, which counts the examples; a single output gives a single number."""
-    return amount.reshape(len(amount), -1).sum(axis=1, dtype=float) if amount.ndim else np.asarray(amount, dtype=float)
+    if amount.ndim == 0:
+        return np.asarray(amount, dtype=float)
+    return amount.reshape(len(amount), int(np.prod(amount.shape[1:]))).sum(axis=1, dtype=float)
