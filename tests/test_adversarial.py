@@ -630,7 +630,10 @@ def test_the_adjoint_form_is_the_cost_and_equals_what_probing_finds(structure, c
     answers = cost.answers_to(structure)
     form = cost.affine(answers, structure)
     rng = np.random.default_rng(19)
-    p, mu = answers.project(rng.normal(size=(5, *answers.shape))), structure.project(rng.normal(size=(5, *structure.shape)))
+    p, mu = (
+        answers.project(rng.normal(size=(5, *answers.shape))),
+        structure.project(rng.normal(size=(5, *structure.shape))),
+    )
     scores, offset = form.adjoint(p)
     direct = (scores * mu).reshape(5, -1).sum(axis=1) + offset
     np.testing.assert_allclose(direct, form.value(p, mu), atol=1e-9)
@@ -663,9 +666,7 @@ def test_margin_losses_are_their_formulas():
     np.testing.assert_allclose(CrammerSinger(Simplex(k)).value(f, v), margins.max(axis=1))
     np.testing.assert_allclose(CrammerSinger(Simplex(k)).value(f, v), Hinge(Simplex(k), ZeroOne()).value(f, v))
     centered = f - f.mean(axis=1, keepdims=True)
-    np.testing.assert_allclose(
-        LeeLinWahba(Simplex(k)).value(f, v), (np.maximum(1 + centered, 0) * (1 - v)).sum(axis=1)
-    )
+    np.testing.assert_allclose(LeeLinWahba(Simplex(k)).value(f, v), (np.maximum(1 + centered, 0) * (1 - v)).sum(axis=1))
     signs = 2 * v - 1
     np.testing.assert_allclose(OneVsAll(Simplex(k)).value(f, v), np.maximum(1 - signs * f, 0).sum(axis=1))
 
@@ -674,9 +675,7 @@ def test_margin_losses_are_their_formulas():
     near = (np.arange(k - 1) == y[:, None]) | (np.arange(k - 1) == y[:, None] - 1)
     np.testing.assert_allclose(AllThresholds(OrderSimplex(k)).value(theta, passed), hinges.sum(axis=1))
     np.testing.assert_allclose(ImmediateThresholds(OrderSimplex(k)).value(theta, passed), (hinges * near).sum(axis=1))
-    np.testing.assert_allclose(
-        ThresholdReduction(OrderSimplex(k), Absolute()).value(theta, passed), hinges.sum(axis=1)
-    )
+    np.testing.assert_allclose(ThresholdReduction(OrderSimplex(k), Absolute()).value(theta, passed), hinges.sum(axis=1))
     squared = SquaredError().matrix(Simplex(k))
     steps = np.abs(np.diff(squared, axis=0))[:, y].T
     np.testing.assert_allclose(
@@ -689,9 +688,7 @@ def test_margin_losses_are_their_formulas():
     weights = costs.max(axis=1, keepdims=True) - costs
     total = weights.sum(axis=1, keepdims=True)
     expected = weights * np.maximum(1 - f, 0) + (total - weights) * np.maximum(1 + f, 0)
-    np.testing.assert_allclose(
-        CostSensitiveOneVsAll(Simplex(k), SquaredError()).value(f, v), expected.sum(axis=1)
-    )
+    np.testing.assert_allclose(CostSensitiveOneVsAll(Simplex(k), SquaredError()).value(f, v), expected.sum(axis=1))
 
     loss = CostSensitiveOneVsOne(Simplex(k), SquaredError())
     pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
@@ -741,7 +738,9 @@ def test_block_frank_wolfe_certifies_margin_losses(loss):
 
 
 def test_margin_losses_refuse_what_they_cannot_take():
-    with pytest.raises(IncompatiblePair, match=r"AllThresholds takes a score for each threshold.*use OrderSimplex\(k\)"):
+    with pytest.raises(
+        IncompatiblePair, match=r"AllThresholds takes a score for each threshold.*use OrderSimplex\(k\)"
+    ):
         AllThresholds(Simplex(3))
     with pytest.raises(IncompatiblePair, match="takes a score for each class"):
         WestonWatkins(Cube(3))
