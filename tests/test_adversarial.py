@@ -64,10 +64,10 @@ def table_costs(k):
 
 
 def potentials(k, rng):
-    yield rng.normal(size=(12, k))
-    yield 5 * rng.normal(size=(6, k))
-    yield rng.integers(-2, 3, size=(12, k)).astype(float)  # ties everywhere
-    yield rng.integers(-4, 5, size=(12, k)) / 2
+    yield rng.normal(size=(8, k))
+    yield 5 * rng.normal(size=(4, k))
+    yield rng.integers(-2, 3, size=(6, k)).astype(float)  # ties everywhere
+    yield rng.integers(-4, 5, size=(6, k)) / 2
     yield np.zeros((1, k))
     yield 1e-4 * rng.normal(size=(3, k))  # below 1e-7 the solver's own tolerance is in the way
     yield 1e7 * rng.normal(size=(3, k))
