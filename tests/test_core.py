@@ -188,7 +188,8 @@ class TestRegistry:
         for entry in registry.entries():
             assert entry.load() is not None
             assert entry.summary
-            assert registry.lookup(entry.load()) == entry or not isinstance(entry.load(), type)
+            if isinstance(entry.load(), type):  # one class may play the games of several pairs
+                assert registry.lookup(entry.load()).target == entry.target
 
     def test_find_suggests(self):
         with pytest.raises(InvalidInput, match="did you mean 'euclidean'"):
@@ -197,7 +198,7 @@ class TestRegistry:
     def test_every_structure_and_loss_has_an_example(self):
         for kind in ("structure", "loss", "cost", "regularizer", "decoder"):
             for entry in registry.entries(kind):
-                if entry.name == "budgets":  # its items differ, so a batch of any size is no input of it
+                if entry.name in ("budgets", "matrices"):  # items differ, so a batch of any size is no input of it
                     continue
                 assert entry.examples, f"{entry.name} has no example for the conformance suite"
 

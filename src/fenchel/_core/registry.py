@@ -100,6 +100,14 @@ def _fill() -> None:
     register(
         "structure", "simplex", f"{s}.simplex:Simplex", "one of k classes", "Simplex(1)", "Simplex(2)", "Simplex(5)"
     )
+    register(
+        "structure",
+        "abstention",
+        f"{s}.abstention:Abstention",
+        "one of k classes, or no answer",
+        "Abstention(1)",
+        "Abstention(3)",
+    )
     register("structure", "cube", f"{s}.cube:Cube", "any subset of k labels", "Cube(1)", "Cube(4)")
     register(
         "structure",
@@ -215,6 +223,68 @@ def _fill() -> None:
         "CRF(Budget(4, 1, 2))",
     )
 
+    register(
+        "loss",
+        "adversarial",
+        "fenchel.losses.adversarial:Adversarial",
+        "the negative Bayes risk of a cost: a zero-sum game",
+        "Adversarial(Simplex(1), ZeroOne())",
+        "Adversarial(Simplex(4), ZeroOne())",
+        "Adversarial(OrderSimplex(4), ZeroOne())",
+        "Adversarial(Simplex(5), Absolute())",
+        "Adversarial(OrderSimplex(5), Absolute())",
+        "Adversarial(Simplex(6), SquaredError())",
+        "Adversarial(OrderSimplex(4), SquaredError())",
+        "Adversarial(Simplex(4), Abstain(0.3))",
+        "Adversarial(OrderSimplex(4), Abstain(0.6))",
+        "Adversarial(Simplex(3), Abstain(0.8, Absolute()))",
+        "Adversarial(Simplex(3), CostMatrix([[0, 1, 4], [2, 0, 1], [3, 3, 0]]))",
+        "Adversarial(Simplex(2), CostMatrix([[0, 5], [1, 0], [0.5, 2.0]]))",
+        "Adversarial(Simplex(3), Scaled(ZeroOne(), 2.5))",
+        "Adversarial(Cube(3), Hamming())",
+        "Adversarial(Product(Simplex(3), 2), Hamming())",
+        "Adversarial(Birkhoff(3), Hamming())",
+        "Adversarial(Budget(4, 1, 2), Hamming())",
+        "Adversarial(Simplex(4), ZeroOne(), smoothing=0.5)",
+        "Adversarial(Simplex(3), Abstain(0.3), smoothing=2.0)",
+    )
+    m = "fenchel.losses.margins"
+    for name, target, summary, example in (
+        ("crammer_singer", "relative:CrammerSinger", "margin: the best wrong class", "CrammerSinger(Simplex(4))"),
+        ("weston_watkins", "relative:WestonWatkins", "margin: every wrong class", "WestonWatkins(Simplex(4))"),
+        ("lee_lin_wahba", "hinges:LeeLinWahba", "margin: absolute, scores that sum to zero", "LeeLinWahba(Simplex(4))"),
+        ("one_vs_all", "hinges:OneVsAll", "margin: each class against the rest", "OneVsAll(Simplex(4))"),
+        ("all_thresholds", "hinges:AllThresholds", "margin: every threshold", "AllThresholds(OrderSimplex(4))"),
+        ("immediate_thresholds", "hinges:ImmediateThresholds", "margin: the two next thresholds",
+         "ImmediateThresholds(OrderSimplex(4))"),
+        ("threshold_reduction", "hinges:ThresholdReduction", "margin: weighted binary questions (RED)",
+         "ThresholdReduction(OrderSimplex(4), SquaredError())"),
+        ("one_sided_regression", "hinges:OneSidedRegression", "margin: costs regressed from one side",
+         "OneSidedRegression(Simplex(4), Absolute())"),
+        ("cost_sensitive_one_vs_all", "hinges:CostSensitiveOneVsAll", "margin: one-vs-all weighted by costs",
+         "CostSensitiveOneVsAll(Simplex(4), Absolute())"),
+        ("cost_sensitive_one_vs_one", "hinges:CostSensitiveOneVsOne", "margin: pairs of classes weighted by costs",
+         "CostSensitiveOneVsOne(Simplex(4), Absolute())"),
+    ):  # fmt: skip
+        register("loss", name, f"{m}.{target}", summary, example)
+
+    g = "fenchel.losses.games"
+    for structure in ("Simplex", "OrderSimplex"):
+        for cost, target, summary in (
+            ("ZeroOne", "zero_one:ZeroOneGame", "a projection, O(k)"),
+            ("Hamming", "zero_one:ZeroOneGame", "a projection, O(k)"),
+            ("Absolute", "absolute:AbsoluteGame", "two maxima, O(k)"),
+            ("SquaredError", "squared:SquaredGame", "an upper envelope, O(k)"),
+            ("Abstain", "abstention:AbstentionGame", "two largest scores, O(k)"),
+            ("Cost", "matrix:MatrixGame", "a compiled linear program"),
+        ):
+            register("game", f"{structure}, {cost}", f"{g}.{target}", summary)
+    register("game", "Structure, Scaled", f"{g}.scaled:ScaledGame", "the game of the cost that is scaled")
+    register("game", "Product, Hamming", f"{g}.product:ProductGame", "one game for each factor")
+    register("game", "Cube, Hamming", f"{g}.product:CubeGame", "label by label, O(k)")
+    register("game", "Family, Cost", f"{g}.family:FamilyGame", "member by member")
+    register("game", "Structure, Cost", f"{g}.double_oracle:DoubleOracle", "best answers in turn, from an argmax")
+
     c = "fenchel.costs"
     register("cost", "zero_one", f"{c}.zero_one:ZeroOne", "one for every wrong answer", "ZeroOne()")
     register("cost", "hamming", f"{c}.hamming:Hamming", "the number of wrong parts", "Hamming()")
@@ -222,11 +292,14 @@ def _fill() -> None:
     register("cost", "squared", f"{c}.squared_error:SquaredError", "how many grades off, squared", "SquaredError()")
     register("cost", "matrix", f"{c}.cost_matrix:CostMatrix", "a cost for every pair of answer and truth",
              "CostMatrix([[0, 1, 4], [2, 0, 1], [3, 3, 0]])")  # fmt: skip
+    register("cost", "abstain", f"{c}.abstain:Abstain", "a price for no answer", "Abstain(0.3)")
+    register("cost", "scaled", f"{c}.scaled:Scaled", "a cost times a factor, for all examples or each",
+             "Scaled(Hamming(), 0.5)")  # fmt: skip
+    register("cost", "matrices", f"{c}.cost_matrix:CostMatrices", "a cost matrix for each example")
     register("cost", "discounted", f"{c}.ranking:Discounted", "one minus the NDCG of a ranking", "Discounted()")
     register("cost", "disagreements", f"{c}.disagreements:Disagreements", "pairs of items in the wrong order",
              "Disagreements()")  # fmt: skip
     register("cost", "spearman", f"{c}.spearman:Spearman", "how badly two rankings correlate", "Spearman()")
-    register("cost", "scaled", f"{c}.scaled:Scaled", "a cost times a number", "Scaled(Hamming(), 0.5)")
     register("cost", "f_measure", f"{c}.f_measure:FMeasure", "one minus the F-measure of a label set", "FMeasure()")
     register("cost", "function", f"{c}.own:CostFunction", "a function of your own")
     register("cost", "affine", f"{c}.own:AffineCost", "an affine form of your own",
@@ -235,6 +308,7 @@ def _fill() -> None:
 
     d = "fenchel.decoders"
     register("decoder", "map", f"{d}.map:MAP", "the output of highest score", "MAP()")
+    register("decoder", "likeliest", f"{d}.likeliest:Likeliest", "the likeliest answer of the predictor", "Likeliest()")
     register("decoder", "calibrated", f"{d}.calibrated:Calibrated", "the answer of least expected cost",
              "Calibrated(Simplex(3), ZeroOne())")  # fmt: skip
 

@@ -30,7 +30,13 @@ class Absolute(Cost):
         truths = answers if truths is None else truths
         if answers.class_coding == "thresholds" and answers.shape == truths.shape:
             # One for every threshold on the wrong side; truths may be points of a larger set.
-            return AffineForm(answers, truths, lambda mu: 1 - 2 * mu, lambda mu: mu.sum(axis=-1))
+            return AffineForm(
+                answers,
+                truths,
+                lambda mu: 1 - 2 * mu,
+                lambda mu: mu.sum(axis=-1),
+                lambda p: (1 - 2 * p, p.sum(axis=-1)),
+            )
         if answers.class_coding is None or truths.class_coding is None:
             raise self._refuse(answers, truths, "it is defined for grades; use Simplex(k) or OrderSimplex(k)")
         grades = np.arange(check_class_counts(self, answers, truths), dtype=float)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +15,19 @@ from .._core.types import Array, ArrayLike
 from ..structures.base import Structure
 from ..structures.ragged import Family
 
-__all__ = ["AffineForm", "Cost", "affine_form", "check_class_counts", "class_affine", "per_example"]
+__all__ = ["AffineForm", "Cost", "affine_form", "check_class_counts", "class_affine", "cost_table", "per_example"]
 
 
 class AffineForm:
     """L(ŷ, y) = ⟨φ(ŷ), Vφ(y) + b⟩ + c(y), as operators over rows.
 
     ``apply(mu)`` is Vμ + b, an array of the answers' shape: the answer of least expected cost at μ is one argmax at
-    its negative. ``constant(mu)`` is c at μ (affine in μ, so that it also averages).
+    its negative. ``constant(mu)`` is c at μ (affine in μ, so that it also averages). ``adjoint(p)`` turns it round: the
+    scores and the offset with which a mean answer p costs ⟨scores, φ(y)⟩ + offset, so that the truth which costs it most
+    is one argmax at the scores.
+
+    A cost gives ``apply`` and ``constant`` and may give ``adjoint``; without, it is found by applying the form to unit
+    vectors, O(size of a truth · size of an answer).
     """
 
     def __init__(
@@ -30,11 +36,13 @@ class AffineForm:
         truths: Structure,
         apply: Callable[[Array], Array],
         constant: Callable[[Array], Array],
+        adjoint: Callable[[Array], tuple[Array, Array]] | None = None,
     ) -> None:
         self.answers = answers
         self.truths = truths
         self._apply = apply
         self._constant = constant
+        self._adjoint = adjoint or self._probed
 
     def apply(self, mu: ArrayLike) -> Array:
         """Vμ + b for points of the truths' hull."""
@@ -45,6 +53,27 @@ class AffineForm:
         """c(y) at truths, or its mean at points of the hull."""
         rows, batch = self.truths._rows(mu, "points mu", points=True)
         return self._constant(rows).reshape(batch)[()]
+
+    def adjoint(self, answer: ArrayLike) -> tuple[Array, Array]:
+        """Scores and offset with cost(p, y) = ⟨scores, φ(y)⟩ + offset, for vertices or points p of the answers' hull."""
+        rows, batch = self.answers._rows(answer, "answers", points=True)
+        scores, offset = self._adjoint(rows)
+        return self.truths.restore(scores, batch), offset.reshape(batch)[()]
+
+    def _probed(self, rows: Array) -> tuple[Array, Array]:
+        table, slope, base, constant = self._probe
+        flat = rows.reshape(len(rows), self.answers.dim)
+        scores = flat @ table.T + slope
+        return scores.reshape(len(rows), *self.truths.shape), flat @ base + constant
+
+    @cached_property
+    def _probe(self) -> tuple[Array, Array, Array, float]:
+        """V transposed, the slope of c, b and c(0), from what the form answers to zero and to unit vectors."""
+        d = self.truths.dim
+        units = np.concatenate([np.zeros((1, d)), np.eye(d)]).reshape(d + 1, *self.truths.shape)
+        images = np.asarray(self._apply(units), dtype=np.float64).reshape(d + 1, self.answers.dim)
+        constants = np.asarray(self._constant(units), dtype=np.float64)
+        return images[1:] - images[0], constants[1:] - constants[0], images[0], float(constants[0])
 
     def value(self, answer: ArrayLike, mu: ArrayLike) -> Array:
         """The (expected) cost of each answer vertex, or mean answer, against each truth vertex or point."""
@@ -83,6 +112,14 @@ class Cost(ABC):
     def affine(self, answers: Structure, truths: Structure | None = None) -> AffineForm:
         """The affine form between answers and truths of these structures; a pair without one raises."""
 
+    def answers_to(self, truths: Structure) -> Structure:
+        """The structure of the answers to truths of this structure: the same, unless the cost allows other answers."""
+        return truths
+
+    def take(self, idx: Any) -> Cost:
+        """The cost of some items of a batch; only one that differs from item to item overrides this."""
+        return self
+
     def _refuse(self, answers: Structure, truths: Structure, reason: str) -> IncompatiblePair:
         return IncompatiblePair(f"{self!r} has no affine form from {truths!r} to {answers!r}: {reason}")
 
@@ -112,7 +149,15 @@ def affine_form(cost: Cost, answers: Structure, truths: Structure) -> AffineForm
     def constant(mu: Ragged) -> Array:
         return family.per_item(mu, lambda member, rows: cost.affine(member, member).constant(rows))
 
-    return AffineForm(answers, truths, apply, constant)  # type: ignore[arg-type]
+    def adjoint(p: Ragged) -> tuple[Ragged, Array]:
+        offset = np.zeros(len(p))
+        scores = Ragged.empty(p.sizes, p.dtype)
+        for member, items in family.groups(p):
+            part, offset[items] = cost.affine(member, member).adjoint(p.rows(items, member.shape))
+            scores.set_rows(items, part)
+        return scores, offset
+
+    return AffineForm(answers, truths, apply, constant, adjoint)  # type: ignore[arg-type]
 
 
 def class_affine(cost: Cost, matrix: Array, answers: Structure, truths: Structure) -> AffineForm:
@@ -125,7 +170,18 @@ def class_affine(cost: Cost, matrix: Array, answers: Structure, truths: Structur
     def expected(mu: Array) -> tuple[Array, Array]:
         return answers.class_scores(truths.class_distribution(mu) @ matrix.T)
 
-    return AffineForm(answers, truths, lambda mu: expected(mu)[0], lambda mu: expected(mu)[1])
+    def adjoint(p: Array) -> tuple[Array, Array]:
+        return truths.class_scores(answers.class_distribution(p) @ matrix)
+
+    return AffineForm(answers, truths, lambda mu: expected(mu)[0], lambda mu: expected(mu)[1], adjoint)
+
+
+def cost_table(cost: Cost, answers: Structure, truths: Structure) -> Array:
+    """C[answer, truth] over all vertices of two structures, from the affine form."""
+    form = affine_form(cost, answers, truths)
+    rows, columns = answers._vertices(), truths._vertices()
+    images = np.asarray(form._apply(columns), dtype=np.float64).reshape(len(columns), -1)
+    return rows.reshape(len(rows), -1) @ images.T + np.asarray(form._constant(columns), dtype=np.float64)
 
 
 def check_class_counts(cost: Cost, answers: Structure, truths: Structure) -> int:
@@ -138,4 +194,6 @@ def check_class_counts(cost: Cost, answers: Structure, truths: Structure) -> int
 
 def per_example(amount: Array) -> Array:
     """Sum over all axes but the first, which counts the examples; a single output gives a single number."""
-    return amount.reshape(len(amount), -1).sum(axis=1, dtype=float) if amount.ndim else np.asarray(amount, dtype=float)
+    if amount.ndim == 0:
+        return np.asarray(amount, dtype=float)
+    return amount.reshape(len(amount), int(np.prod(amount.shape[1:]))).sum(axis=1, dtype=float)

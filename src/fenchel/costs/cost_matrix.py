@@ -10,9 +10,10 @@ from .._core.checks import as_float_array
 from .._core.errors import InvalidInput
 from .._core.types import Array, ArrayLike
 from ..structures.base import Structure
+from ..structures.simplex import Simplex
 from .base import AffineForm, Cost, class_affine
 
-__all__ = ["CostMatrix"]
+__all__ = ["CostMatrices", "CostMatrix"]
 
 
 class CostMatrix(Cost):
@@ -58,6 +59,9 @@ class CostMatrix(Cost):
                 )
         return np.asarray(self._matrix[answers, truths])
 
+    def answers_to(self, truths: Structure) -> Structure:
+        return _answers_of(self._matrix.shape[0], truths)
+
     def matrix(self, structure: Structure) -> Array:
         if structure.class_coding is None or structure.n_vertices != self._matrix.shape[1]:
             raise self._refuse(structure, structure, f"it has {self._matrix.shape[1]} truths")
@@ -72,3 +76,82 @@ class CostMatrix(Cost):
                 answers, truths, f"the matrix is for {self._matrix.shape[0]} answers and {self._matrix.shape[1]} truths"
             )
         return class_affine(self, self._matrix, answers, truths)
+
+
+class CostMatrices(Cost):
+    """A cost matrix for each example: L_i(ŷ, y) = matrices[i, ŷ, y], of shape (examples, answers, truths).
+
+    It belongs to a batch of as many examples.
+
+    >>> from fenchel.costs import CostMatrices
+    >>> dear = CostMatrices([[[0, 1], [1, 0]], [[0, 50], [1, 0]]])  # the second example is one to get right
+    >>> dear([0, 0], [1, 1])
+    array([ 1., 50.])
+    """
+
+    def __init__(self, matrices: ArrayLike) -> None:
+        array = np.array(as_float_array(matrices, "matrices"), dtype=np.float64)
+        if array.ndim != 3 or 0 in array.shape[1:]:
+            raise InvalidInput(f"matrices have shape {array.shape}, expected (examples, answers, truths)")
+        if not np.isfinite(array).all() or array.min(initial=0) < 0:
+            raise InvalidInput("matrices must hold finite costs, zero or more")
+        array.setflags(write=False)
+        self.matrices = array
+
+    def saved_arguments(self) -> dict[str, Any]:
+        """Constructor arguments for a saved model."""
+        return {"matrices": self.matrices}
+
+    def __repr__(self) -> str:
+        n, answers, truths = self.matrices.shape
+        return f"CostMatrices(<{n} examples, {answers} answers x {truths} truths>)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CostMatrices) and np.array_equal(self.matrices, other.matrices)
+
+    def __hash__(self) -> int:
+        return hash((self.matrices.shape, self.matrices.tobytes()))
+
+    def __call__(self, y_pred: ArrayLike, y_true: ArrayLike) -> Array:
+        answers, truths = self._outputs(y_pred, y_true)
+        self.check_batch(len(answers))
+        return np.array([float(self.take(i)(a, t)) for i, (a, t) in enumerate(zip(answers, truths, strict=True))])
+
+    def answers_to(self, truths: Structure) -> Structure:
+        return _answers_of(self.matrices.shape[1], truths)
+
+    def take(self, idx: Any) -> Cost:
+        """The matrix of one example, or the matrices of some."""
+        if isinstance(idx, int | np.integer):
+            return CostMatrix(self.matrices[idx])
+        return CostMatrices(self.matrices[idx])
+
+    def matrix(self, structure: Structure) -> Array:
+        raise InvalidInput(f"{self!r} has a matrix for each example; ask take(i).matrix(structure)")
+
+    def affine(self, answers: Structure, truths: Structure | None = None) -> AffineForm:
+        truths = answers if truths is None else truths
+        if answers.class_coding is None or truths.class_coding is None:
+            raise self._refuse(answers, truths, "matrices are for classes or grades; use Simplex(k) or OrderSimplex(k)")
+        if (answers.n_vertices, truths.n_vertices) != self.matrices.shape[1:]:
+            raise self._refuse(answers, truths, "they are for other numbers of answers and truths")
+
+        def expected(mu: Array) -> tuple[Array, Array]:
+            self.check_batch(len(mu))
+            return answers.class_scores(np.einsum("nat,nt->na", self.matrices, truths.class_distribution(mu)))
+
+        def adjoint(p: Array) -> tuple[Array, Array]:
+            self.check_batch(len(p))
+            return truths.class_scores(np.einsum("nat,na->nt", self.matrices, answers.class_distribution(p)))
+
+        return AffineForm(answers, truths, lambda mu: expected(mu)[0], lambda mu: expected(mu)[1], adjoint)
+
+    def check_batch(self, n: int) -> None:
+        """Refuse a batch of another number of examples than there are matrices."""
+        if len(self.matrices) != n:
+            raise InvalidInput(f"{self!r} is for {len(self.matrices)} examples, but the batch has {n}")
+
+
+def _answers_of(n: int, truths: Structure) -> Structure:
+    """As many answers as the matrix has rows: those of the truths where that is their number, else classes."""
+    return truths if truths.n_vertices == n else Simplex(n)

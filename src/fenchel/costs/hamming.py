@@ -57,17 +57,28 @@ class Hamming(Cost):
                 truths,
                 lambda mu: inner.apply(mu).reshape(len(mu), *answers.shape),
                 lambda mu: np.sum(inner.constant(mu), axis=1),
+                lambda p: _summed(*inner.adjoint(p)),
             )
         if answers.part_coding == "entry":
             # An entry is wrong when the bits differ: ŷ + y − 2ŷy.
-            return AffineForm(answers, truths, lambda mu: 1 - 2 * mu, lambda mu: mu.sum(axis=tuple(range(1, mu.ndim))))
+            return AffineForm(answers, truths, lambda mu: 1 - 2 * mu, _totals, lambda p: (1 - 2 * p, _totals(p)))
         if answers.part_coding == "one_hot":
             # A part is wrong unless both have the same one: 1 − ⟨ŷ, y⟩, summed over parts. Truths may be points of
             # a larger set.
-            return AffineForm(answers, truths, lambda mu: 1 - mu, lambda mu: np.zeros(len(mu)))
+            return AffineForm(
+                answers, truths, lambda mu: 1 - mu, lambda mu: np.zeros(len(mu)), lambda p: (-p, _totals(p))
+            )
         if answers.class_coding is not None:
             return ZeroOne().affine(answers, truths)
         raise self._refuse(answers, truths, "its outputs have no parts to count; use ZeroOne() or Absolute()")
+
+
+def _totals(points: Array) -> Array:
+    return points.sum(axis=tuple(range(1, points.ndim)))
+
+
+def _summed(scores: Array, offsets: Array) -> tuple[Array, Array]:
+    return scores, np.sum(offsets, axis=1)
 
 
 def _ragged(outputs: Any) -> bool:

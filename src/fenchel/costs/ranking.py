@@ -59,7 +59,13 @@ class Discounted(Cost):
         if not isinstance(answers, Birkhoff) or truths.shape != answers.shape:
             raise self._refuse(answers, truths, "it needs permutation matrices; use Birkhoff(n)")
         table = self._table(answers.n)
-        return AffineForm(answers, truths, lambda mu: -(mu @ table.T), lambda mu: np.ones(len(mu)))
+        return AffineForm(
+            answers,
+            truths,
+            lambda mu: -(mu @ table.T),
+            lambda mu: np.ones(len(mu)),
+            lambda p: (-(p @ table), np.ones(len(p))),
+        )
 
 
 @dataclass(frozen=True)
@@ -89,4 +95,10 @@ class PrecisionAt(Cost):
         right = isinstance(answers, Budget) and answers.low == answers.high == self.k
         if not right or answers.shape != truths.shape:
             raise self._refuse(answers, truths, f"answers need {self.k} labels each; use Budget(n, {self.k}, {self.k})")
-        return AffineForm(answers, truths, lambda mu: -mu / self.k, lambda mu: np.ones(len(mu)))
+        return AffineForm(
+            answers,
+            truths,
+            lambda mu: -mu / self.k,
+            lambda mu: np.ones(len(mu)),
+            lambda p: (-p / self.k, np.ones(len(p))),
+        )

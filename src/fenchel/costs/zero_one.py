@@ -30,7 +30,9 @@ class ZeroOne(Cost):
         truths = answers if truths is None else truths
         if answers.class_coding == "one_hot" and answers.shape == truths.shape:
             # Truths may be points of a larger set: the answer alone makes this affine, L = ⟨φ(ŷ), 1 − φ(y)⟩.
-            return AffineForm(answers, truths, lambda mu: 1 - mu, lambda mu: np.zeros(len(mu)))
+            return AffineForm(
+                answers, truths, lambda mu: 1 - mu, lambda mu: np.zeros(len(mu)), lambda p: (-p, p.sum(axis=-1))
+            )
         if answers.class_coding is None or truths.class_coding is None:
             raise self._refuse(
                 answers, truths, "being right as a whole is no linear function of the parts; use Hamming()"

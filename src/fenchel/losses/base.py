@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +15,19 @@ from .._core.errors import IncompatiblePair, InvalidInput
 from .._core.types import Array, ArrayLike
 from ..structures.base import Structure
 
-__all__ = ["Loss", "Output"]
+__all__ = ["Evaluation", "Loss", "Output"]
+
+
+@dataclass
+class Evaluation:
+    """Losses and their gradients, and what is known of how exact they are."""
+
+    value: Array
+    gradient: Array
+    gap: Array | None = None
+    """How far at most each value lies below the true one; None where values are exact."""
+    state: Any = None
+    """What starts a later evaluation of the same examples: it takes an index like an array. None where nothing does."""
 
 
 class Loss(ABC):
@@ -26,6 +39,8 @@ class Loss(ABC):
     structure: Structure
     multiplier: float = 1.0
     """A factor on the loss that leaves predictions alone."""
+    identifies: ClassVar[bool] = True
+    """Whether the loss is positive wherever the prediction is not the truth."""
 
     @property
     @abstractmethod
@@ -46,6 +61,11 @@ class Loss(ABC):
         return 0.3 * self.smoothness
 
     @property
+    def has_omega(self) -> bool:
+        """Whether :meth:`omega` is exact, and cheap, at all points of the hull and not only at vertices."""
+        return False
+
+    @property
     def strong_convexity(self) -> float:
         """A modulus of strong convexity of Ω in the Euclidean norm (0 where there is none); solvers step by it."""
         return 0.0 if np.isinf(self.smoothness) else self.multiplier / self.smoothness
@@ -53,6 +73,14 @@ class Loss(ABC):
     @abstractmethod
     def value_and_grad(self, theta: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
         """The loss of each example and its gradient in θ."""
+
+    def evaluate(self, theta: ArrayLike, v: ArrayLike, start: Any = None) -> Evaluation:
+        """Losses and gradients with their accuracy, for solvers; a batch with one axis.
+
+        A loss whose oracle iterates overrides this, so that a solver can hand back the ``state`` of an earlier
+        evaluation of the same examples as ``start``. The loss itself stays a frozen value.
+        """
+        return Evaluation(*self.value_and_grad(theta, v))
 
     def value(self, theta: ArrayLike, v: ArrayLike) -> Array:
         """The loss of each example."""
@@ -72,12 +100,12 @@ class Loss(ABC):
         return Output(self, self.structure.restore(rows, batch))
 
     def take(self, idx: Any) -> Loss:
-        """The loss for some examples of the batch; itself unless its structure's items differ."""
-        structure = self.structure.take(idx)
-        return self if structure is self.structure else self._with_structure(structure)
-
-    def _with_structure(self, structure: Structure) -> Loss:
-        made: Loss = dataclasses.replace(self, structure=structure)  # type: ignore[type-var]
+        """The loss for some examples of the batch; itself unless its structure or its cost differ from one to the next."""
+        parts = {name: part for name in ("structure", "cost") if (part := getattr(self, name, None)) is not None}
+        taken = {name: part.take(idx) for name, part in parts.items()}
+        if all(taken[name] is part for name, part in parts.items()):
+            return self
+        made: Loss = dataclasses.replace(self, **taken)  # type: ignore[type-var]
         return made
 
     def check_truths(self, v: Array) -> None:
@@ -123,7 +151,17 @@ class Output:
         self.structure = loss.structure
         self.scores = scores
 
+    @property
+    def answers(self) -> Structure:
+        """The structure of :attr:`predictor`."""
+        return self.structure
+
     @cached_property
     def marginals(self) -> Array:
         """The model's μ = ∇Ω*(θ)."""
         return self.loss.predict(self.scores)
+
+    @property
+    def predictor(self) -> Array:
+        """What the model itself would answer, as a point of the hull of :attr:`answers`: μ, or the p* of a game."""
+        return self.marginals

@@ -21,7 +21,7 @@ from .._core.errors import InvalidInput, warn_user
 from .._core.parallel import single_blas_thread
 from .._core.ragged import scale_items
 from .._core.types import Array
-from ..losses.base import Loss
+from ..losses.base import Evaluation, Loss
 from ..scorers.base import Index, Scorer
 
 __all__ = ["Callback", "Objective", "Progress", "Result", "Solver"]
@@ -70,6 +70,9 @@ class Objective:
         if n == 0:
             raise InvalidInput("there are no examples to learn from")
         loss.check_truths(v)
+        self.inner_gap = 0.0
+        """What the losses of the last evaluation of all examples may lie below the true ones, on average."""
+        self._state: Any = None
         self.p: Array | None = None
         if sample_weight is not None:
             weights = np.asarray(sample_weight, dtype=np.float64)
@@ -95,20 +98,34 @@ class Objective:
             return self.scorer.adjoint(residual) / self.scorer.n_examples
         return self.scorer.adjoint(scale_items(residual, self.p))
 
+    def evaluate(self, theta: Array, idx: Any = None) -> Evaluation:
+        """The losses of all examples, or some, going on from where the loss's own iterations ended for each."""
+        if idx is None:
+            found = self.loss.evaluate(theta, self.v, self._state)
+            self._state = found.state
+            self.inner_gap = 0.0 if found.gap is None else self.mean(found.gap)
+            return found
+        start = None if self._state is None else self._state[idx]
+        found = self.loss.take(idx).evaluate(theta, self.v[idx], start)
+        if self._state is not None:
+            self._state[idx] = found.state
+        return found
+
     def value_and_grad(self, w: Array) -> tuple[float, Array]:
-        values, residual = self.loss.value_and_grad(self.scorer.scores(w), self.v)
-        value = self.mean(values) + self.alpha * self.scorer.penalty(w)
-        return value, self.weighted_adjoint(residual) + self.alpha * w
+        found = self.evaluate(self.scorer.scores(w))
+        value = self.mean(found.value) + self.alpha * self.scorer.penalty(w)
+        return value, self.weighted_adjoint(found.gradient) + self.alpha * w
 
     def gap_of_gradient(self, gradient: Array) -> float:
         """The certificate with the model's own predictions as dual variables.
 
-        With μ_i = ∇Ω*(θ_i) the losses S(θ_i; μ_i) vanish and alpha (w − w(μ)) is the gradient.
+        With μ_i = ∇Ω*(θ_i) the losses S(θ_i; μ_i) vanish (or are what their own iterations left) and alpha (w − w(μ))
+        is the gradient.
         """
         squared = float(np.vdot(gradient, gradient))
         if self.alpha == 0:
             return 0.0 if squared == 0 else np.inf
-        return squared / (2 * self.alpha)
+        return squared / (2 * self.alpha) + self.inner_gap
 
 
 class Solver(ABC):

@@ -31,9 +31,10 @@ class BlockFrankWolfe(Solver):
 
     The dual asks for a point μ_i of the hull per example. One step takes a block of examples at the current weights
     w(μ), asks the loss for s_i = residual_i + v_i = ∇Ω_i*(θ_i), and moves the block towards s by an exact line search.
-    Only ``value_and_grad(θ, v)`` is used, so a loss whose oracle needs the truth (the structured hinge) fits too. Where
-    Ω_i(μ_i) has no formula it is carried along the convex combination, with the strong convexity that the loss
-    declares; that bounds it from above, so the gap is never understated.
+    Only ``evaluate(θ, v)`` is used, so a loss whose oracle needs the truth (the structured hinge) fits too. Ω_i(μ_i) is
+    carried along the convex combination, with the strong convexity that the loss declares; that bounds it from
+    above, so the gap is never understated. A loss with a formula for it (``has_omega``) says the exact one after each
+    pass. What a loss that iterates leaves open is part of the gap.
 
     ``block_size`` examples share one step (``"auto"``: n/200, at least one); ``max_iter`` counts passes over the data.
 
@@ -96,11 +97,17 @@ class BlockFrankWolfe(Solver):
         """Weights recomputed from the dual variables (nothing drifts), the objective and the gap, over all examples."""
         w = objective.weighted_adjoint(objective.v - state.mu) * (objective.loss.multiplier / objective.alpha)
         theta = objective.scorer.scores(w)
-        values, _ = objective.loss.value_and_grad(theta, objective.v)
+        values = objective.evaluate(theta).value
         value = objective.mean(values) + objective.alpha * objective.scorer.penalty(w)
+        if objective.loss.has_omega:
+            state.omega = np.asarray(objective.loss.omega(state.mu) - self._truth_omega(objective))
         gaps = self._block_gaps(objective.loss, theta, values, objective.v, state.mu, state.omega)
-        gap = max(objective.mean(gaps), 0.0)
+        gap = max(objective.mean(gaps), 0.0) + objective.inner_gap
         return Result(w=w, value=value, gap=gap, n_iter=n_iter, converged=gap <= self.tol * abs(value))
+
+    @staticmethod
+    def _truth_omega(objective: Objective) -> Array:
+        return np.asarray(objective.loss.omega(objective.v), dtype=np.float64)
 
     @staticmethod
     def _block_gaps(loss: Loss, theta: Array, values: Array, v: Array, mu: Array, omega: Array) -> Array:
@@ -112,8 +119,8 @@ class BlockFrankWolfe(Solver):
         c = loss.multiplier
         v, mu = objective.v[idx], state.mu[idx]
         theta = scorer.scores(w, idx)
-        values, gradient = loss.value_and_grad(theta, v)
-        residual = gradient / c
+        found = objective.evaluate(theta, idx)
+        values, residual = found.value, found.gradient / c
         corner_omega = inner(theta, residual, np.float64) - values / c
         direction = v + residual - mu
         squares = inner(direction, direction)

@@ -157,7 +157,7 @@ class Structure(ABC):
         """The output y of each vertex; the inverse of :meth:`encode`. A point that is no vertex raises."""
         rows, batch = self._rows(vertex, "vertices", points=True)
         outputs = self._decode(rows)
-        bad = (self._encode(outputs, np.dtype(np.float64)) != rows).reshape(len(rows), -1).any(axis=1)
+        bad = (self._encode(outputs, np.dtype(np.float64)) != rows).reshape(len(rows), self.dim).any(axis=1)
         if bad.any():
             i = int(bad.argmax())
             raise InvalidInput(f"sample {i} is no vertex of {self!r}: {np.array2string(rows[i], threshold=20)}")
@@ -275,6 +275,14 @@ class Structure(ABC):
     def class_scores(self, scores: Array) -> tuple[Array, Array]:
         """Scores θ and an offset c with ⟨θ, φ(y)⟩ + c = scores[y] for every class y, for rows."""
         raise NotImplementedError
+
+    def class_potentials(self, theta: Array) -> Array:
+        """⟨θ, φ(y)⟩ for every class y, for rows, where outputs are classes."""
+        return theta.reshape(len(theta), self.dim) @ self._vertices().reshape(-1, self.dim).T
+
+    def class_mean(self, distribution: Array) -> Array:
+        """Σ p_y φ(y) for rows of numbers p over classes: the point that a distribution makes."""
+        return (distribution @ self._vertices().reshape(-1, self.dim)).reshape(-1, *self.shape)
 
     def take(self, idx: Any) -> Structure:
         """The structure for some items of the batch; only one whose items differ (contexts) overrides this."""

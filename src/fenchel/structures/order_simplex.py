@@ -65,6 +65,14 @@ class OrderSimplex(Structure):
     def class_scores(self, scores: Array) -> tuple[Array, Array]:
         return np.diff(scores, axis=-1), scores[:, 0]
 
+    def class_potentials(self, theta: Array) -> Array:
+        potentials = np.zeros((len(theta), self.k), theta.dtype)
+        np.cumsum(theta, axis=1, out=potentials[:, 1:])
+        return potentials
+
+    def class_mean(self, distribution: Array) -> Array:
+        return np.cumsum(distribution[:, :0:-1], axis=1)[:, ::-1]
+
     def gibbs_omega(self, mu: Array) -> Array:
         return negative_entropy(self.class_distribution(mu)).sum(axis=-1)
 

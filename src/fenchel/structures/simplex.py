@@ -65,6 +65,12 @@ class Simplex(Structure):
     def class_scores(self, scores: Array) -> tuple[Array, Array]:
         return scores, np.zeros(len(scores))
 
+    def class_potentials(self, theta: Array) -> Array:
+        return theta
+
+    def class_mean(self, distribution: Array) -> Array:
+        return distribution
+
     def center(self, theta: Array) -> Array:
         top = theta.max(axis=-1, keepdims=True)
         return theta - np.where(np.isfinite(top), top, 0)

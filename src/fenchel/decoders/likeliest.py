@@ -1,0 +1,37 @@
+"""The likeliest answer of the predictor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .._core.types import Array
+from ..losses.base import Output
+from ..structures.base import Structure
+from .base import Decoder
+
+__all__ = ["Likeliest"]
+
+
+@dataclass(frozen=True)
+class Likeliest(Decoder):
+    """The vertex nearest to what the predictor plays: its likeliest answer, where answers are classes.
+
+    For an adversarial loss that is the mode of p*, which may be no answer at all; for other losses it is the vertex
+    nearest to μ. One call of ``nearest``.
+
+    Reference: Fathony, Asif, Liu, Bashiri, Xing, Behpour, Zhang and Ziebart, "Consistent robust adversarial prediction
+    for general multiclass classification", 2018, section 4 and Corollary 4.
+
+    >>> from fenchel.costs import Abstain
+    >>> from fenchel.decoders import Likeliest
+    >>> from fenchel.losses import Adversarial
+    >>> from fenchel.structures import Simplex
+    >>> Likeliest().decode(Adversarial(Simplex(2), Abstain(0.3)).output([[1.0, 0.2], [0.5, 0.1]]))
+    array([ 0, -1])
+    """
+
+    def structure_for(self, output: Output) -> Structure:
+        return output.answers
+
+    def vertices(self, output: Output) -> Array:
+        return output.answers.nearest(output.predictor)

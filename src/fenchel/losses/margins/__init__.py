@@ -1,0 +1,1 @@
+"""Margin losses between classes and grades: baselines from outside the Fenchel-Young family."""
