@@ -301,7 +301,7 @@ def _fill() -> None:
              "Disagreements()")  # fmt: skip
     register("cost", "spearman", f"{c}.spearman:Spearman", "how badly two rankings correlate", "Spearman()")
     register("cost", "f_measure", f"{c}.f_measure:FMeasure", "one minus the F-measure of a label set", "FMeasure()")
-    register("cost", "function", f"{c}.own:CostFunction", "a function of your own")
+    register("cost", "function", f"{c}.own:CostFunction", "a function of your own", "CostFunction(example_cost)")
     register("cost", "affine", f"{c}.own:AffineCost", "an affine form of your own",
              "AffineCost(Cube(2), [[-3.0, 0.0], [0.0, -12.0]], [1.0, 2.0], [2.0, 10.0])")  # fmt: skip
     register("cost", "precision_at", f"{c}.ranking:PrecisionAt", "wrong labels among k answered", "PrecisionAt(2)")

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._core.types import Array
 
-__all__ = ["example_argmax", "example_batched_argmax"]
+__all__ = ["example_argmax", "example_batched_argmax", "example_cost"]
 
 
 def example_argmax(theta: Array) -> Array:
@@ -28,3 +28,8 @@ def example_batched_argmax(theta: Array) -> Array:
     vertex = np.zeros_like(theta)
     np.put_along_axis(vertex, theta.argmax(axis=-1)[..., None], 1, axis=-1)
     return vertex
+
+
+def example_cost(answer: float, truth: float) -> float:
+    """Too low costs twice as much as too high."""
+    return 2.0 * max(truth - answer, 0.0) + max(answer - truth, 0.0)
