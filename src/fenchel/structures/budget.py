@@ -15,7 +15,7 @@ from .._core.checks import check_count
 from .._core.errors import InvalidInput
 from .._core.types import Array
 from ..kernels import budget as kernels
-from .base import Accuracy, Structure
+from .base import Accuracy, Structure, items_of
 from .cube import Cube
 
 __all__ = ["Budget", "Budgets"]
@@ -164,12 +164,13 @@ class Budget(Structure):
         return weights, self._systematic(ends, u, rows.dtype)
 
     def _ends(self, rows: Array) -> Array:
-        """Cumulative marginals, snapped so that their end respects the bounds and is whole where it nearly is."""
+        """Cumulative marginals, their end within the bounds, and whole where rounding alone keeps it from that."""
         ends = np.cumsum(np.clip(rows, 0, 1), axis=-1, dtype=np.float64)
         total = ends[:, -1:]
         whole = np.round(total)
+        near = 1e-6 if rows.dtype == np.float32 else 1e-12 * self.k
         low, high = self._bounds(len(rows))
-        target = np.clip(np.where(np.abs(total - whole) < 1e-6, whole, total), low[:, None], high[:, None])
+        target = np.clip(np.where(np.abs(total - whole) < near, whole, total), low[:, None], high[:, None])
         return np.where(total > 0, ends * (target / np.where(total > 0, total, 1)), ends)
 
     @staticmethod
@@ -225,7 +226,8 @@ class Budgets(Budget):
         return {**super().missing(), "vertices": "its items have different vertices; ask Budget for one of them"}
 
     def take(self, idx: Any) -> Budgets:
-        return Budgets.of(self.k, lows=np.array(self.lows)[idx], highs=np.array(self.highs)[idx])
+        items = items_of(len(self.lows), idx, self)
+        return Budgets.of(self.k, lows=np.array(self.lows)[items], highs=np.array(self.highs)[items])
 
     def _bounds(self, n: int) -> tuple[Array, Array]:
         if n != len(self.lows):
