@@ -214,6 +214,24 @@ class TestStopping:
         dual = BlockFrankWolfe(tol=1e-5, random_state=0)
         assert dual.minimize(scorer, self.loss, v, 0.1, dual=dual.minimize(scorer, self.loss, v, 0.1).dual).n_iter == 0
 
+    def test_a_certificate_survives_a_warm_start_from_other_truths_or_another_loss(self):
+        X, v = problem(Cube(3))
+        other = 1 - v
+        scorer = Linear(X, (3,))
+        solver = BlockFrankWolfe(tol=1e-3, random_state=0)
+        losses = [FenchelYoung(Cube(3), "euclidean"), FenchelYoung(Cube(3), "euclidean", strength=20.0),
+                  FenchelYoung(Cube(3), "gibbs"), Hinge(Cube(3), Hamming())]  # fmt: skip
+        for first in losses:
+            dual = solver.minimize(scorer, first, v, 0.1).dual
+            for loss in losses:
+                for truths in (v, other):
+                    least = BlockFrankWolfe(tol=1e-4, random_state=1).minimize(scorer, loss, truths, 0.1)
+                    result = solver.minimize(scorer, loss, truths, 0.1, dual=dual)
+                    for _, value, gap in result.history:
+                        assert value - least.value <= gap + 1e-12
+                    if loss is first and truths is v:
+                        assert result.n_iter == 0
+
     def test_without_a_penalty(self):
         X, v = problem(Reals(3))
         result = LBFGS(tol=1e-9).minimize(Linear(X, (3,)), FenchelYoung(Reals(3), "euclidean"), v, 0.0)

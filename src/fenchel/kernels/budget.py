@@ -106,7 +106,7 @@ def kl_project(start: int, stop: int, theta: Array, descending: Array, lows: Arr
     scaled to the sum m - r, stays below one.
     """
     k = theta.shape[1]
-    tail = np.empty(k + 1)
+    tail = np.empty(k)
     for i in range(start, stop):
         row = descending[i]
         low, high = float(lows[i]), float(highs[i])
@@ -114,7 +114,7 @@ def kl_project(start: int, stop: int, theta: Array, descending: Array, lows: Arr
         for j in range(k):
             d = row[j] - 1.0
             total += 1.0 if d >= 0.0 else (fast_exp(d) if d > -708.0 else 0.0)
-        shift = 1.0  # mu = min(1, exp(theta - shift))
+        base, factor = 1.0, 1.0  # mu = min(1, factor exp(theta - base)): of far scores the differences are exact
         ones = -1
         if total > high or total < low:
             target = high if total > high else low
@@ -122,24 +122,19 @@ def kl_project(start: int, stop: int, theta: Array, descending: Array, lows: Arr
                 for j in range(k):
                     out[i, j] = 0.0
                 continue
-            # log sum exp of the scores from j on, from the smallest up
-            tail[k] = -np.inf
-            for j in range(k - 1, -1, -1):
-                a = row[j]
-                b = tail[j + 1]
-                if b == -np.inf:
-                    tail[j] = a
-                else:
-                    m = max(a, b)
-                    tail[j] = m + np.log(fast_exp(max(a - m, -708.0)) + fast_exp(max(b - m, -708.0)))
+            # sum of exp of the scores from j on less the first of them, from the smallest up
+            tail[k - 1] = 1.0
+            for j in range(k - 2, -1, -1):
+                d = row[j + 1] - row[j]
+                tail[j] = 1.0 + (fast_exp(d) * tail[j + 1] if d > -708.0 else 0.0)
             for r in range(k):
                 rest = target - r
                 if rest <= 0.0:
                     ones = r
-                    shift = np.inf
+                    factor = 0.0
                     break
-                shift = tail[r] - np.log(rest)
-                if row[r] <= shift:
+                base, factor = row[r], rest / tail[r]
+                if factor <= 1.0:
                     ones = r
                     break
             if ones < 0:
@@ -153,8 +148,8 @@ def kl_project(start: int, stop: int, theta: Array, descending: Array, lows: Arr
             if ones >= 0 and ones > 0 and x >= edge:
                 out[i, j] = 1.0
             else:
-                d = x - shift
-                out[i, j] = 1.0 if d >= 0.0 else (fast_exp(d) if d > -708.0 else 0.0)
+                d = min(x - base, 0.0)
+                out[i, j] = min(factor * fast_exp(d), 1.0) if d > -708.0 else 0.0
 
 
 @kernel

@@ -23,6 +23,7 @@ from .._core.checks import (
     check_no_nan,
 )
 from .._core.errors import IntractableOracle, InvalidInput, MissingOracle, warn_user
+from .._core.ragged import item_max
 from .._core.types import Array, ArrayLike
 
 __all__ = ["ORACLES", "Accuracy", "Solved", "Structure"]
@@ -418,7 +419,7 @@ class Structure(ABC):
             return
         off = self._violation(rows)
         # what rounding does grows with the entries
-        excess = off / np.maximum(np.abs(rows).reshape(len(rows), self.dim).max(axis=1, initial=0.0), 1.0)
+        excess = off / np.maximum(item_max(np.abs(rows)), 1.0)
         i = int(excess.argmax())
         if excess[i] > (1e-4 if rows.dtype == np.float32 else 1e-6):
             raise InvalidInput(

@@ -128,7 +128,8 @@ class Product(Structure):
     def _encode(self, outputs: Array, dtype: np.dtype[Any]) -> Array:
         if outputs.ndim < 2 or outputs.shape[1] != self.times:
             raise InvalidInput(f"y has shape {outputs.shape}, but an output of {self!r} has {self.times} parts")
-        return self._join(self._factor(len(outputs))._encode(outputs.reshape(len(outputs) * self.times, *outputs.shape[2:]), dtype))
+        parts = outputs.reshape(len(outputs) * self.times, *outputs.shape[2:])
+        return self._join(self._factor(len(outputs))._encode(parts, dtype))
 
     def _decode(self, rows: Array) -> Array:
         return self._join(self._factor(len(rows))._decode(self._split(rows)))
