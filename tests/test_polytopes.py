@@ -364,10 +364,10 @@ class TestOracle:
         calls = itertools.count()
 
         def forgetful(theta):
-            return np.eye(3)[theta.argmax() if next(calls) < 6 else theta.argmin()]
+            return (theta > 0 if next(calls) < 3 else theta < 0).astype(float)
 
-        with pytest.raises(OracleError, match=r"Oracle\(forgetful, \(3,\)\), at sample 0: argmax does not maximise"):
-            Oracle(forgetful, (3,)).kl_project([[1.0, 0.9, -1.0]])
+        with pytest.raises(OracleError, match=r"Oracle\(forgetful, \(4,\)\), at sample 0: argmax does not maximise"):
+            Oracle(forgetful, (4,)).kl_project([[1.0, 0.9, -1.0, 0.2]])
 
     def test_contexts_may_be_arrays_or_hold_them(self):
         def best(theta, context):
