@@ -51,6 +51,8 @@ class LabelsOfClasses(MultilabelClassifier):
     def fit(self, X, y, sample_weight=None):
         if y is not None:
             y = np.asarray(y)
+            if y.dtype == object:  # whole numbers as objects are classes too
+                y = np.array(y.tolist()) if all(isinstance(c, int | float) for c in y.ravel()) else y
             if y.dtype.kind in "iufb" and np.all(np.isfinite(y)):
                 codes = y.reshape(len(y), -1)[:, 0].astype(int) if y.ndim else y
                 y = np.eye(3, dtype=int)[codes % 3] | (codes % 2)[:, None] * np.array([1, 0, 0])
@@ -68,7 +70,7 @@ class LabelsOfClasses(MultilabelClassifier):
         "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
         "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
         **({"check_classifiers_train": MEDIAN} if type(estimator) is OrdinalClassifier else {}),
-        **(dict.fromkeys(SHAPES, CLASSES) if isinstance(estimator, RankerOfClasses) else {}),
+        **(dict.fromkeys(SHAPES, CLASSES) if isinstance(estimator, RankerOfClasses | LabelsOfClasses) else {}),
     },
 )
 @pytest.mark.filterwarnings("ignore::fenchel.errors.ConvergenceWarning")
@@ -145,7 +147,8 @@ class TestMultilabel:
         X, Y = self.data()
         model = MultilabelClassifier("gibbs", projection="cube", alpha=0.01, tol=1e-12, fit_intercept=False).fit(X, Y)
         for j in range(2):
-            one = FenchelYoungClassifier("kl", alpha=0.005, tol=1e-12, fit_intercept=False).fit(X, Y[:, j])
+            # two classes share the penalty: alpha/2 (|w0|² + |w1|²) = alpha/4 |w1 - w0|²
+            one = FenchelYoungClassifier("kl", alpha=0.02, tol=1e-12, fit_intercept=False).fit(X, Y[:, j])
             assert np.allclose(one.decision_function(X), model.decision_function(X)[:, j], atol=1e-4)
 
     def test_sparse_labels_weights_and_grids(self):
@@ -257,7 +260,8 @@ class TestKernel:
         model = FenchelYoungClassifier(kernel="rbf", kernel_params={"gamma": 3.0}, alpha=1e-3).fit(X, y)
         assert model.score(X, y) > 0.98 > FenchelYoungClassifier(alpha=1e-3).fit(X, y).score(X, y)
         again = fenchel.load(fenchel.save(model, tmp_path / "m.fenchel"))
-        assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+        # not to the last bit: how BLAS rounds depends on where its arrays lie
+        assert np.allclose(again.predict_proba(X), model.predict_proba(X), rtol=0, atol=1e-12)
         with pytest.raises(AttributeError, match="no coef_"):
             _ = model.coef_
 

@@ -268,7 +268,7 @@ def _from_strings(array: Array, labels: list[str] | None) -> tuple[Array, list[s
     for i, order in enumerate(orders):
         if sorted(order) != sorted(names):
             raise InvalidInput(
-                f"y is {array[i]!r} at sample {i}, which does not rank each of {', '.join(names)} once; "
+                f"y is {str(array[i])!r} at sample {i}, which does not rank each of {', '.join(names)} once; "
                 "ties and incomplete rankings are not supported"
             )
         ranks[i, [place[name] for name in order]] = np.arange(len(names))

@@ -94,7 +94,7 @@ class Budget(Structure):
         if bad.any():
             i = int(bad.argmax())
             raise InvalidInput(
-                f"y has {int(counts[i])} labels at sample {i}, but {self!r} allows {self.low} to {self.high}"
+                f"y has {int(counts[i])} labels at sample {i}, but {self!r} allows {int(low[i])} to {int(high[i])}"
             )
         return rows
 
@@ -118,11 +118,12 @@ class Budget(Structure):
         """A row with fewer than ``low`` allowed labels has no output."""
         if rows.size and rows.min() == -np.inf:
             allowed = (rows > -np.inf).sum(axis=-1)
-            short = allowed < self._bounds(len(rows))[0]
+            low = self._bounds(len(rows))[0]
+            short = allowed < low
             if short.any():
                 i = int(short.argmax())
                 raise InvalidInput(
-                    f"scores forbid all but {int(allowed[i])} labels at sample {i}, but {self!r} needs {self.low}"
+                    f"scores forbid all but {int(allowed[i])} labels at sample {i}, but {self!r} needs {int(low[i])}"
                 )
 
     def _argmax(self, rows: Array) -> Array:
