@@ -12,6 +12,7 @@ import numpy as np
 from .._core.errors import InvalidInput
 from .._core.types import Array
 from ..losses.base import Loss
+from ..losses.fenchel_young import FenchelYoung
 from ..structures.ragged import Family, Ragged
 from ._tools import in_forked_child, in_many_threads, raises, with_thread_counts
 from .families import family_batch
@@ -120,7 +121,7 @@ class _Suite:
             value = self.loss.value(theta, v)
             assert np.all(np.isfinite(value)), f"a value is not finite at score scale {scale:g}"
             assert np.all(value >= 0), f"a value is below zero at score scale {scale:g}"
-            if scale < 1e6:
+            if scale < 1e6 or not isinstance(self.loss, FenchelYoung):
                 continue
             # Ω is small beside such scores: what is left is how far the truth is behind the best
             lead = self.dot(theta, self.s.argmax(theta) - v) if self.s.supports("argmax") else value
