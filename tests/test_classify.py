@@ -112,6 +112,16 @@ class TestTraining:
         heavy = FenchelYoungClassifier(class_weight="balanced").fit(X[:120], y[:120])
         assert heavy.score(X, y) > 0.9
 
+    @pytest.mark.parametrize("options", [{}, {"regularizer": "kl"}, {"projection": "cube"}, {"class_weight": {0: 2.0}}])
+    def test_integer_weights_are_repeated_rows(self, iris, options):
+        X, y = iris
+        counts = np.random.default_rng(0).integers(0, 4, len(y))
+        model = FenchelYoungClassifier(alpha=0.1, tol=1e-13, **options)
+        one = clone(model).fit(X, y, sample_weight=counts)
+        other = clone(model).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+        assert np.allclose(one.weights_, other.weights_, atol=1e-5)
+        assert np.isclose(one.objective_, other.objective_, rtol=1e-9)
+
     def test_partial_fit_in_chunks_equals_one_by_one(self, iris):
         X, y = iris
         order = np.random.default_rng(0).permutation(len(y))

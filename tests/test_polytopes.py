@@ -12,7 +12,18 @@ from fenchel.errors import ConvergenceWarning, IntractableOracle, InvalidInput, 
 from fenchel.losses import FenchelYoung
 from fenchel.scorers import Linear
 from fenchel.solvers import LBFGS, BlockFrankWolfe
-from fenchel.structures import Birkhoff, Budget, Budgets, Cube, Finite, Oracle, Permutahedron, Product, Simplex
+from fenchel.structures import (
+    Birkhoff,
+    Budget,
+    Budgets,
+    Cube,
+    Finite,
+    Oracle,
+    OrderSimplex,
+    Permutahedron,
+    Product,
+    Simplex,
+)
 
 seeds = st.integers(0, 2**32 - 1)
 quick = settings(deadline=None, max_examples=25)
@@ -80,6 +91,60 @@ def test_budget_marginals_and_projections_for_every_pair_of_bounds(seed, k, data
     weights, atoms = structure.decompose(mu)
     assert (weights > 0).sum(axis=1).max() <= k + 1
     assert np.allclose(np.einsum("im,imk->ik", weights, atoms), mu, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e6, 1e12])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_budgets_keep_their_bounds_at_any_scale(scale, dtype):
+    """Far scores round the threshold, but not the answer."""
+    rng = np.random.default_rng(0)
+    for k, low, high in [(1, 1, 1), (4, 2, 2), (6, 3, 5), (6, 6, 6), (5, 0, 2)]:
+        structure = Budget(k, low, high)
+        theta = (rng.normal(size=(200, k)) * scale).astype(dtype)
+        theta[::4] = np.round(theta[::4] / scale) * scale
+        theta[1::4] -= 3 * scale
+        accuracy = 1e-12 if dtype == np.float64 else 1e-6
+        for mu in (structure.project(theta), structure.kl_project(theta), structure.marginals(theta)[1]):
+            assert structure.violation(mu).max() <= k * accuracy
+
+
+def test_a_sum_near_a_whole_number_is_kept():
+    weights, vertices = Budget(3, 0, 2).decompose([0.5, 0.25, 0.25 + 4e-7])
+    assert np.allclose(weights @ vertices, [0.5, 0.25, 0.25 + 4e-7], rtol=0, atol=1e-15)
+
+
+@given(seeds, st.sampled_from([1.0, 1.5, 2.0, 3.0]))
+@quick
+def test_the_nearest_vertex_of_any_point(seed, p):
+    """Also of points that no projection gives: grades whose thresholds are in no order."""
+    rng = np.random.default_rng(seed)
+    for structure in (OrderSimplex(5), Product(OrderSimplex(3), 2), Simplex(4), Budget(5, 1, 2), Permutahedron(4)):
+        point = rng.normal(size=structure.shape) * 2
+        distances = (np.abs(structure.vertices() - point) ** p).reshape(structure.n_vertices, -1).sum(axis=1)
+        near = structure.nearest(point, p)
+        structure.decode(near)
+        assert (np.abs(near - point) ** p).sum() <= distances.min() + 1e-9
+
+
+def test_vertices_are_decoded_in_the_type_they_come_in():
+    for structure in (Permutahedron([0.3, 0.1, -0.7]), Finite([[0.1, 0.2], [0.3, 0.7]])):
+        theta = np.random.default_rng(0).normal(size=(5, *structure.shape))
+        vertices = structure.argmax(theta.astype(np.float32))
+        assert np.array_equal(structure.decode(vertices), structure.decode(structure.argmax(theta)))
+        with pytest.raises(InvalidInput, match="is no vertex"):
+            structure.decode(vertices + np.float32(1e-6))
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6, 1e12])
+def test_a_projection_can_be_decomposed_and_sampled_whatever_the_size_of_the_set(scale):
+    structure = Permutahedron(np.array([3.0, 1.0, 0.2]) * scale)
+    mu = structure.project(np.array([1.0, 2.0, 3.0]) * scale)
+    weights, vertices = structure.decompose(mu)
+    assert np.allclose(weights @ vertices, mu, rtol=1e-9, atol=0)
+    structure.decode(structure.sample(mu, rng=0))
+    many = Permutahedron(2000)
+    soft = many.project(np.random.default_rng(0).normal(size=2000).astype(np.float32) * 300)
+    many.decode(many.sample(soft, rng=0))
 
 
 def test_a_budget_without_bounds_is_the_cube():
@@ -194,6 +259,42 @@ class TestBirkhoff:
         structure.decode(draws)
         assert np.abs(draws.mean(axis=0) - points[0]).max() < 6 * 0.5 / np.sqrt(5000)
 
+    @given(seeds, st.integers(1, 4), st.sampled_from([0.3, 0.6, 0.9]), st.sampled_from([1e-12, 1.0, 30.0, 1e12]))
+    @quick
+    def test_any_pattern_of_forbidden_pairs(self, seed, n, share, scale):
+        """Refused exactly where every permutation uses a forbidden pair; elsewhere zero exactly where it must be."""
+        rng = np.random.default_rng(seed)
+        structure = Birkhoff(n)
+        forbidden = rng.random((n, n)) < share
+        theta = np.where(forbidden, -np.inf, rng.normal(size=(n, n)) * scale)
+        every = structure.vertices()
+        allowed = every[(every[:, forbidden] == 0).all(axis=1)]
+        oracles = structure.argmax, structure.project, structure.kl_project
+        if len(allowed) == 0:
+            for oracle in oracles:
+                with pytest.raises(InvalidInput, match="forbid every permutation .* at sample 0"):
+                    oracle(theta)
+            return
+        finite = np.where(forbidden, 0, theta)
+        for oracle in oracles:
+            mu = oracle(theta)
+            assert np.all(mu[~allowed.any(axis=0)] < 1e-9)
+            assert np.all(mu[forbidden] == 0)
+            assert structure.violation(mu) < 1e-8
+        best, nearest = structure.argmax(theta), structure.project(theta)
+        size = max(np.abs(finite).max(), 1)
+        assert np.vdot(finite, best) >= (allowed * finite).sum(axis=(1, 2)).max() - 1e-12 * n * size
+        assert ((finite - nearest) * (allowed - nearest)).sum(axis=(1, 2)).max() <= 1e-8 * size
+
+    def test_a_row_with_nothing_allowed_is_refused_wherever_it_stands(self):
+        for n in (2, 3, 8):
+            for row in range(n):
+                theta = np.zeros((2, n, n))
+                theta[1, row] = -np.inf
+                for scores in (theta, theta.swapaxes(1, 2)):
+                    with pytest.raises(InvalidInput, match="forbid every permutation .* at sample 1"):
+                        Birkhoff(n).kl_project(scores)
+
     def test_gibbs_marginals_are_intractable(self):
         with pytest.raises(IntractableOracle, match="permanents.*use kl_project"):
             Birkhoff(3).marginals(np.zeros((3, 3)))
@@ -258,6 +359,56 @@ class TestOracle:
     def test_forbidden_parts_must_be_left_alone(self):
         with pytest.raises(OracleError, match="uses a part whose score is -inf"):
             Oracle(lambda t: np.ones(2), (2,)).argmax([0.0, -np.inf])
+
+    def test_a_maximiser_that_is_not_best_is_named_by_kl_projections_too(self):
+        calls = itertools.count()
+
+        def forgetful(theta):
+            return (theta > 0 if next(calls) < 3 else theta < 0).astype(float)
+
+        with pytest.raises(OracleError, match=r"Oracle\(forgetful, \(4,\)\), at sample 0: argmax does not maximise"):
+            Oracle(forgetful, (4,)).kl_project([[1.0, 0.9, -1.0, 0.2]])
+
+    def test_contexts_may_be_arrays_or_hold_them(self):
+        def best(theta, context):
+            return np.eye(2)[(theta + context["bonus"]).argmax()]
+
+        def made():
+            return Oracle(best, (2,), contexts=[{"bonus": np.array([0.0, 3.0])}, {"bonus": np.zeros(2)}])
+
+        assert made() == made()
+        assert hash(made()) == hash(made())
+        assert made() != made().take([1, 0])
+        assert made().take([1, 0]).argmax([[1.0, 0.0], [1.0, 0.0]]).tolist() == [[1, 0], [0, 1]]
+        with pytest.raises(InvalidInput, match="is for 2 items"):
+            made().take([2])
+
+    @pytest.mark.parametrize("options", [{"tol": -1}, {"tol": 0}, {"tol": np.nan}, {"max_iter": 0}, {"max_iter": 2.5}])
+    def test_accuracies_that_make_no_sense_are_refused(self, options):
+        for structure in (Simplex(3), Birkhoff(3), Oracle(lambda t: np.eye(3)[t.argmax()], (3,))):
+            for oracle in (structure.project, structure.kl_project):
+                with pytest.raises(InvalidInput, match="tol is|max_iter is"):
+                    oracle(np.zeros(structure.shape), **options)
+
+
+def test_factors_of_a_product_share_what_their_item_has():
+    """Contexts and budgets belong to items of the batch; each factor of an item has its item's."""
+
+    def best(theta, bonus):
+        return np.eye(3)[(theta + bonus).argmax()]
+
+    pairs = Product(Oracle(best, (3,), contexts=[np.array([9.0, 0, 0]), np.array([0, 9.0, 0])]), 2)
+    assert pairs.argmax(np.zeros((2, 2, 3)))[:, 0].tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert pairs.project(np.zeros((2, 2, 3))).argmax(axis=-1).tolist() == [[0, 0], [1, 1]]
+    assert pairs.take([1]).argmax(np.zeros((1, 2, 3)))[0, 1].tolist() == [0, 1, 0]
+    assert Product(Simplex(3), 2).take([0]) == Product(Simplex(3), 2)
+    budgets = Product(Budgets.of(4, lows=[0, 2], highs=[1, 3]), 3)
+    theta = np.random.default_rng(0).normal(size=(2, 3, 4))
+    for i, (low, high) in enumerate([(0, 1), (2, 3)]):
+        for oracle in ("argmax", "project", "kl_project"):
+            expected = getattr(Budget(4, low, high), oracle)(theta[i])
+            assert np.allclose(getattr(budgets, oracle)(theta)[i], expected)
+            assert np.allclose(getattr(budgets.take([i]), oracle)(theta[[i]])[0], expected)
 
 
 def test_products_of_hard_polytopes():

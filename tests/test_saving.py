@@ -93,6 +93,9 @@ def test_every_registered_part_can_be_saved(value, tmp_path):
         (1, ("x",)),
         {"a": 1, 2: (3,)},
         np.float32(1.5),
+        np.float64(0.25),
+        np.str_("ö"),
+        np.bool_(True),
         np.int64(4),
     ],
     ids=repr,
@@ -271,6 +274,34 @@ class TestDamage:
         self._rewrite(saved, nest)
         with pytest.raises(SavedModelError, match="nested too deeply"):
             fenchel.load(saved)
+
+
+def test_what_could_not_be_read_back_is_not_written(tmp_path):
+    endless = []
+    endless.append(endless)
+    deep = 1
+    for _ in range(300):
+        deep = (deep,)
+    for value in (endless, deep):
+        with pytest.raises(SavedModelError, match="nested too deeply to be saved"):
+            fenchel.save(value, tmp_path / "deep.fenchel")
+    with pytest.raises(SavedModelError, match=r"model\[1\] is the second function called '.*<lambda>'"):
+        fenchel.save([lambda x: x, lambda x: -x], tmp_path / "two.fenchel")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("depth", [1, 5, 12, 40])
+def test_what_is_written_can_be_read_back(depth, tmp_path):
+    structure = fenchel.structures.Cube(2)
+    for _ in range(depth):
+        structure = fenchel.structures.Product(structure, 1)
+    try:
+        path = fenchel.save(structure, tmp_path / "nested.fenchel")
+    except SavedModelError as error:
+        assert "nested too deeply" in str(error)
+        assert depth > 12
+    else:
+        assert fenchel.load(path) == structure
 
 
 def my_function(x):

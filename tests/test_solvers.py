@@ -1,5 +1,10 @@
 """Certificates are true, solvers agree, and every way of training tells the same story."""
 
+import os
+import signal
+import threading
+import time
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -68,6 +73,19 @@ class TestSolversAgree:
         other = solver.minimize(Linear(X[rows], loss.structure.shape), loss, v[rows], 0.1)
         assert np.allclose(one.w, other.w, atol=1e-5)
         assert np.isclose(one.value, other.value, rtol=1e-10)
+
+    def test_integer_weights_are_repeated_rows_in_blocks_too(self, loss, weighted):
+        """The gap bounds the distance of the weights, alpha/2 ||w - w*||² <= gap."""
+        X, v = problem(loss.structure)
+        counts = np.random.default_rng(2).integers(0, 4, len(X))
+        solver = BlockFrankWolfe(tol=1e-3, random_state=0)
+        one = solver.minimize(
+            Linear(X, loss.structure.shape), loss, v, 0.1, sample_weight=counts * (2.5 if weighted else 1)
+        )
+        rows = np.repeat(np.arange(len(X)), counts)
+        other = LBFGS(tol=1e-12).minimize(Linear(X[rows], loss.structure.shape), loss, v[rows], 0.1)
+        assert 0 <= one.value - other.value + 1e-12 <= one.gap + 2e-12
+        assert 0.05 * np.square(one.w - other.w).sum() <= one.gap + 1e-12
 
     def test_on_sparse_rows(self, loss, weighted):
         X, v = problem(loss.structure)
@@ -206,6 +224,23 @@ class TestStopping:
         assert result.n_iter == 2
         assert np.abs(result.w).max() > 0
 
+    @pytest.mark.parametrize("solver", [LBFGS(tol=1e-300), BlockFrankWolfe(tol=1e-300, random_state=0)])
+    def test_a_signal_in_the_middle_of_the_work(self, solver):
+        """Ctrl-C as it comes: from outside, at any place; the weights so far have a true certificate."""
+        X, v = problem(self.loss.structure, n=500)
+        scorer = Linear(X, (4,))
+        best = LBFGS(tol=1e-12).minimize(scorer, self.loss, v, 1e-2)
+        for delay in (0.0, 0.003, 0.02):
+
+            def callback(progress, delay=delay):
+                if progress.n_iter == 1:
+                    threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
+                time.sleep(0.005)  # so that it is not done before the signal comes
+
+            result = solver.minimize(scorer, self.loss, v, 1e-2, callback=callback)
+            assert result.interrupted
+            assert 0 <= result.value - best.value + 1e-12 <= result.gap + 2e-12
+
     def test_warm_start_needs_no_iterations(self):
         X, v = problem(self.loss.structure)
         scorer = Linear(X, (4,))
@@ -213,6 +248,24 @@ class TestStopping:
         assert LBFGS(tol=1e-5).minimize(scorer, self.loss, v, 0.1, start=first.w).n_iter == 0
         dual = BlockFrankWolfe(tol=1e-5, random_state=0)
         assert dual.minimize(scorer, self.loss, v, 0.1, dual=dual.minimize(scorer, self.loss, v, 0.1).dual).n_iter == 0
+
+    def test_a_certificate_survives_a_warm_start_from_other_truths_or_another_loss(self):
+        X, v = problem(Cube(3))
+        other = 1 - v
+        scorer = Linear(X, (3,))
+        solver = BlockFrankWolfe(tol=1e-3, random_state=0)
+        losses = [FenchelYoung(Cube(3), "euclidean"), FenchelYoung(Cube(3), "euclidean", strength=20.0),
+                  FenchelYoung(Cube(3), "gibbs"), Hinge(Cube(3), Hamming())]  # fmt: skip
+        for first in losses:
+            dual = solver.minimize(scorer, first, v, 0.1).dual
+            for loss in losses:
+                for truths in (v, other):
+                    least = BlockFrankWolfe(tol=1e-4, random_state=1).minimize(scorer, loss, truths, 0.1)
+                    result = solver.minimize(scorer, loss, truths, 0.1, dual=dual)
+                    for _, value, gap in result.history:
+                        assert value - least.value <= gap + 1e-12
+                    if loss is first and truths is v:
+                        assert result.n_iter == 0
 
     def test_without_a_penalty(self):
         X, v = problem(Reals(3))

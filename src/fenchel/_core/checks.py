@@ -19,7 +19,6 @@ __all__ = [
     "check_finite_positive",
     "check_generator",
     "check_no_nan",
-    "check_same_shape",
 ]
 
 
@@ -64,11 +63,6 @@ def check_no_nan(rows: Array | Ragged, name: str, owner: object, *, forbid_parts
     raise InvalidInput(
         f"{name} hold {values[where]} at sample {sample}, position {position}; {owner!r} needs {allowed}"
     )
-
-
-def check_same_shape(a: Array, b: Array, name_a: str, name_b: str) -> None:
-    if a.shape != b.shape:
-        raise InvalidInput(f"{name_a} have shape {a.shape} but {name_b} have shape {b.shape}; they must be the same")
 
 
 def check_count(value: Any, name: str, *, minimum: int = 1) -> int:

@@ -11,7 +11,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from .errors import InvalidInput
 from .types import Array, IntArray
 
-__all__ = ["Ragged", "inner", "item_sums", "replaced", "scale_items"]
+__all__ = ["Ragged", "inner", "item_max", "item_sums", "replaced", "scale_items"]
 
 
 class Ragged(NDArrayOperatorsMixin):
@@ -93,10 +93,12 @@ class Ragged(NDArrayOperatorsMixin):
         return Ragged(self.flat[self.places(items)], offsets_of(self.sizes[items]))
 
     def __setitem__(self, idx: Any, value: Any) -> None:
-        flat = value.flat if isinstance(value, Ragged) else value
-        if isinstance(idx, int | np.integer | slice):
-            self[idx if not isinstance(idx, slice) else slice(*idx.indices(len(self)))]  # checks the index
-        self.flat[self.places(np.atleast_1d(np.arange(len(self))[idx]))] = flat
+        items = np.atleast_1d(np.arange(len(self))[idx])
+        if isinstance(value, Ragged):
+            if not np.array_equal(value.sizes, self.sizes[items]):
+                raise InvalidInput(f"{value!r} does not have the sizes of the items it should replace")
+            value = value.flat
+        self.flat[self.places(items)] = value
 
     def places(self, items: IntArray) -> IntArray:
         """Where the numbers of these items stand in the flat array, item after item."""
@@ -151,7 +153,9 @@ class Ragged(NDArrayOperatorsMixin):
             return NotImplemented
         targets = kwargs.pop("out", ())
         if targets:
-            kwargs["out"] = tuple(t.flat if isinstance(t, Ragged) else t for t in targets)
+            kwargs["out"] = tuple(self._numbers(t) for t in targets)
+        if "where" in kwargs:
+            kwargs["where"] = self._numbers(kwargs["where"])
         result = ufunc(*[self._numbers(x) for x in inputs], **kwargs)
         if isinstance(result, tuple):
             return tuple(Ragged(part, self.offsets) for part in result)
@@ -185,12 +189,22 @@ def item_sums(values: Any) -> Array:
     """The sum over each item."""
     if not isinstance(values, Ragged):
         return np.asarray(values.reshape(len(values), int(np.prod(values.shape[1:]))).sum(axis=1))
+    return _per_item(np.add, values)
+
+
+def item_max(values: Any) -> Array:
+    """The largest number of each item, zero where there is none above."""
+    if not isinstance(values, Ragged):
+        return np.asarray(values.reshape(len(values), int(np.prod(values.shape[1:]))).max(axis=1, initial=0))
+    return np.maximum(_per_item(np.maximum, values), 0)
+
+
+def _per_item(ufunc: np.ufunc, values: Ragged) -> Array:
     if values.flat.size == 0:
         return np.zeros(len(values), values.dtype)
-    starts = values.offsets[:-1]
     # reduceat gives an empty item the number that stands there; a last empty item would point past the end
-    sums = np.add.reduceat(np.append(values.flat, values.dtype.type(0)), starts)
-    return np.where(values.sizes > 0, sums, 0).astype(values.dtype, copy=False)
+    results = ufunc.reduceat(np.append(values.flat, values.dtype.type(0)), values.offsets[:-1])
+    return np.where(values.sizes > 0, results, 0).astype(values.dtype, copy=False)
 
 
 def inner(theta: Any, points: Any, dtype: Any = None) -> Array:

@@ -114,6 +114,7 @@ def _fill() -> None:
         "order_simplex",
         f"{s}.order_simplex:OrderSimplex",
         "one of k ordered grades",
+        "OrderSimplex(1)",
         "OrderSimplex(2)",
         "OrderSimplex(5)",
     )

@@ -118,8 +118,21 @@ class _Writer:
 
     def __init__(self) -> None:
         self.arrays: dict[str, Array] = {}
+        self.functions: dict[str, Any] = {}
+        self.depth = 0
 
     def encode(self, value: Any, where: str) -> Any:
+        self.depth += 1
+        if self.depth > _DEEPEST:  # a list that holds itself, or what could not be read back
+            raise SavedModelError(f"{where[:60]}... is nested too deeply to be saved")
+        try:
+            return self._encode(value, where)
+        finally:
+            self.depth -= 1
+
+    def _encode(self, value: Any, where: str) -> Any:
+        if isinstance(value, np.generic):  # first: a NumPy float or string is also one of Python's
+            return _tag("scalar", self._array(np.asarray(value), where))
         if value is None or isinstance(value, bool | str):
             return value
         if isinstance(value, int):
@@ -128,8 +141,6 @@ class _Writer:
             return value if np.isfinite(value) else _tag("float", repr(value))
         if isinstance(value, np.ndarray):
             return self._array(value, where)
-        if isinstance(value, np.generic):
-            return _tag("scalar", self._array(np.asarray(value), where))
         if isinstance(value, list):
             return [self.encode(item, f"{where}[{i}]") for i, item in enumerate(value)]
         if isinstance(value, tuple):
@@ -145,7 +156,13 @@ class _Writer:
         if entry is not None:
             return _tag("object", {"kind": entry.kind, "name": entry.name, **self._content(value, where)})
         if callable(value):
-            return _tag("function", getattr(value, "__qualname__", None) or type(value).__qualname__)
+            name = getattr(value, "__qualname__", None) or type(value).__qualname__
+            if self.functions.setdefault(name, value) is not value:
+                raise SavedModelError(
+                    f"{where} is the second function called {name!r} in the model; a file keeps functions by name, so "
+                    "give them different ones"
+                )
+            return _tag("function", name)
         raise SavedModelError(
             f"{where} is a {type(value).__name__}, which cannot be saved; "
             "plain values, arrays, parts of fenchel and named functions can"

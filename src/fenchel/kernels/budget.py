@@ -10,6 +10,9 @@ from .special import fast_exp
 
 __all__ = ["kl_project", "marginals", "project"]
 
+# A threshold beyond this has lost digits that the projection needs.
+_LARGE = 64.0
+
 
 @inline_kernel
 def _clipped_sum(row, tau):  # type: ignore[no-untyped-def]
@@ -68,6 +71,7 @@ def project(start: int, stop: int, theta: Array, lows: Array, highs: Array, out:
     The answer is clip(theta - tau, 0, 1) with tau = 0, or where that breaks a bound m the tau with sum m.
     """
     k = theta.shape[1]
+    near = np.empty(k)
     for i in range(start, stop):
         row = theta[i]
         total, inside = _clipped_sum(row, 0.0)
@@ -76,6 +80,20 @@ def project(start: int, stop: int, theta: Array, lows: Array, highs: Array, out:
             tau = _threshold(row, total, inside, float(highs[i]))
         elif total < lows[i]:
             tau = _threshold(row, total, inside, float(lows[i]))
+        if abs(tau) > _LARGE:
+            # near the threshold differences of scores are exact, the threshold itself is not: search once more from
+            # the score nearest to it
+            base = row[0]
+            for j in range(1, k):
+                base = row[j] if abs(row[j] - tau) < abs(base - tau) else base
+            target = highs[i] if total > highs[i] else lows[i]
+            for j in range(k):
+                near[j] = row[j] - base
+            total, inside = _clipped_sum(near, 0.0)
+            tau = _threshold(near, total, inside, float(target))
+            for j in range(k):
+                out[i, j] = min(max(near[j] - tau, 0.0), 1.0)
+            continue
         for j in range(k):
             out[i, j] = min(max(row[j] - tau, 0.0), 1.0)
 
@@ -88,7 +106,7 @@ def kl_project(start: int, stop: int, theta: Array, descending: Array, lows: Arr
     scaled to the sum m - r, stays below one.
     """
     k = theta.shape[1]
-    tail = np.empty(k + 1)
+    tail = np.empty(k)
     for i in range(start, stop):
         row = descending[i]
         low, high = float(lows[i]), float(highs[i])
@@ -96,7 +114,7 @@ def kl_project(start: int, stop: int, theta: Array, descending: Array, lows: Arr
         for j in range(k):
             d = row[j] - 1.0
             total += 1.0 if d >= 0.0 else (fast_exp(d) if d > -708.0 else 0.0)
-        shift = 1.0  # mu = min(1, exp(theta - shift))
+        base, factor = 1.0, 1.0  # mu = min(1, factor exp(theta - base)): of far scores the differences are exact
         ones = -1
         if total > high or total < low:
             target = high if total > high else low
@@ -104,24 +122,19 @@ def kl_project(start: int, stop: int, theta: Array, descending: Array, lows: Arr
                 for j in range(k):
                     out[i, j] = 0.0
                 continue
-            # log sum exp of the scores from j on, from the smallest up
-            tail[k] = -np.inf
-            for j in range(k - 1, -1, -1):
-                a = row[j]
-                b = tail[j + 1]
-                if b == -np.inf:
-                    tail[j] = a
-                else:
-                    m = max(a, b)
-                    tail[j] = m + np.log(fast_exp(max(a - m, -708.0)) + fast_exp(max(b - m, -708.0)))
+            # sum of exp of the scores from j on less the first of them, from the smallest up
+            tail[k - 1] = 1.0
+            for j in range(k - 2, -1, -1):
+                d = row[j + 1] - row[j]
+                tail[j] = 1.0 + (fast_exp(d) * tail[j + 1] if d > -708.0 else 0.0)
             for r in range(k):
                 rest = target - r
                 if rest <= 0.0:
                     ones = r
-                    shift = np.inf
+                    factor = 0.0
                     break
-                shift = tail[r] - np.log(rest)
-                if row[r] <= shift:
+                base, factor = row[r], rest / tail[r]
+                if factor <= 1.0:
                     ones = r
                     break
             if ones < 0:
@@ -135,59 +148,58 @@ def kl_project(start: int, stop: int, theta: Array, descending: Array, lows: Arr
             if ones >= 0 and ones > 0 and x >= edge:
                 out[i, j] = 1.0
             else:
-                d = x - shift
-                out[i, j] = 1.0 if d >= 0.0 else (fast_exp(d) if d > -708.0 else 0.0)
+                d = min(x - base, 0.0)
+                out[i, j] = min(factor * fast_exp(d), 1.0) if d > -708.0 else 0.0
 
 
 @kernel
 def marginals(start: int, stop: int, theta: Array, lows: Array, highs: Array, log_sum: Array, out: Array) -> None:
-    """Gibbs marginals of subsets with low to high labels, by a forward and a backward pass over counts, O(k high).
+    """Gibbs marginals of subsets with low to high labels, by a dynamic programme over counts, O(k high).
 
-    Both passes run in the log domain, relative to nothing: scores of any size and -inf are exact.
+    Forward, in the log domain: the weight of all choices among the first labels with c chosen, and with it the chance
+    that the last of them is one. Backward, in chances: the distribution of the count. Scores of any size and -inf
+    are fine, and marginals sum to the mean count whatever the scores have lost to rounding.
     """
     k = theta.shape[1]
     most = 0
     for i in range(start, stop):
         most = max(most, highs[i])
-    forward = np.empty((k + 1, most + 1))
-    backward = np.empty(most + 1)
-    previous = np.empty(most + 1)
+    weights = np.empty(most + 1)
+    chance = np.empty((k, most + 1))
+    count = np.empty(most + 1)
     for i in range(start, stop):
         low, high = lows[i], highs[i]
         for c in range(high + 1):
-            forward[0, c] = -np.inf
-        forward[0, 0] = 0.0
+            weights[c] = -np.inf
+        weights[0] = 0.0
         for j in range(k):
             x = theta[i, j]
-            for c in range(high + 1):
-                without = forward[j, c]
-                chosen = forward[j, c - 1] + x if c > 0 else -np.inf
+            for c in range(high, 0, -1):
+                without = weights[c]
+                chosen = weights[c - 1] + x
                 m = max(without, chosen)
                 if m == -np.inf:
-                    forward[j + 1, c] = m
+                    chance[j, c] = 0.0
                 else:
-                    forward[j + 1, c] = m + np.log(np.exp(without - m) + np.exp(chosen - m))
+                    a = np.exp(without - m)
+                    b = np.exp(chosen - m)
+                    chance[j, c] = b / (a + b)
+                    weights[c] = m + np.log(a + b)
         m = -np.inf
         for c in range(low, high + 1):
-            m = max(m, forward[k, c])
+            m = max(m, weights[c])
         total = 0.0
-        for c in range(low, high + 1):
-            total += np.exp(forward[k, c] - m)
-        z = m + np.log(total)
-        log_sum[i] = z
-        # backward[c]: log-sum of the choices among the labels from j on that complete a count of c
         for c in range(high + 1):
-            backward[c] = 0.0 if c >= low else -np.inf
+            count[c] = np.exp(weights[c] - m) if c >= low else 0.0
+            total += count[c]
+        log_sum[i] = m + np.log(total)
+        for c in range(high + 1):
+            count[c] /= total
         for j in range(k - 1, -1, -1):
-            x = theta[i, j]
             p = 0.0
-            for c in range(high):
-                p += np.exp(forward[j, c] + x + backward[c + 1] - z)
+            for c in range(1, high + 1):
+                moved = count[c] * chance[j, c]
+                p += moved
+                count[c] -= moved
+                count[c - 1] += moved
             out[i, j] = min(p, 1.0)
-            for c in range(high + 1):
-                previous[c] = backward[c]
-            for c in range(high + 1):
-                without = previous[c]
-                chosen = previous[c + 1] + x if c < high else -np.inf
-                m = max(without, chosen)
-                backward[c] = m if m == -np.inf else m + np.log(np.exp(without - m) + np.exp(chosen - m))

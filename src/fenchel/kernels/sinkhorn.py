@@ -468,13 +468,14 @@ def project(
     for b in range(start, stop):
         point, u, v = out[b], row_dual[b], column_dual[b]
         widest = 0.0
+        forbidden = False
         for i in range(n):
             top, bottom = theta[b, i, 0], theta[b, i, 0]
             for j in range(1, n):
                 top = max(top, theta[b, i, j])
                 bottom = min(bottom, theta[b, i, j])
+            forbidden = forbidden or bottom == -np.inf
             widest = max(widest, top - bottom)
-        forbidden = not widest < np.inf
         given = warm
         for j in range(n):
             given = given and abs(v[j]) < np.inf

@@ -12,6 +12,7 @@ import numpy as np
 
 from .._core.checks import check_no_nan
 from .._core.errors import IncompatiblePair, InvalidInput
+from .._core.ragged import Ragged
 from .._core.types import Array, ArrayLike
 from ..structures.base import Structure
 
@@ -97,7 +98,8 @@ class Loss(ABC):
     def output(self, theta: ArrayLike) -> Output:
         """What a decoder takes: the scores and, computed when first asked for, the marginals."""
         rows, batch = self._scores(theta)
-        return Output(self, self.structure.restore(rows, batch))
+        # items of different sizes stay one ragged array: what decoders do with it is arithmetic
+        return Output(self, rows if isinstance(rows, Ragged) else self.structure.restore(rows, batch))
 
     def take(self, idx: Any) -> Loss:
         """The loss for some examples of the batch; itself unless its structure or its cost differ from one to the next."""

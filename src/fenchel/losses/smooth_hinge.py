@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._core.checks import check_no_nan
 from .._core.errors import IncompatiblePair, InvalidInput, MissingOracle
 from .._core.types import Array, ArrayLike
 from ..structures.simplex import Simplex
@@ -43,6 +44,7 @@ class SmoothHinge(Loss):
 
     def value_and_grad(self, theta: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
         rows, points, batch = self._pair(theta, v)
+        check_no_nan(rows, "scores", self.structure, forbid_parts=False)
         if not self.structure.are_vertices(points):
             raise InvalidInput("SmoothHinge compares classes; v must hold one-hot rows")
         truth, n = points.argmax(axis=1), np.arange(len(rows))

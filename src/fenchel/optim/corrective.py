@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from .._core.types import Array
-from .frank_wolfe import HullResult
+from .frank_wolfe import HullResult, refuse_worse
 
 __all__ = ["SeparableObjective", "minimize_separable"]
 
@@ -49,6 +49,7 @@ def minimize_separable(
         x = w @ atoms
         value, gradient, _ = objective(x)
         s = argmax(-gradient)
+        refuse_worse(s, atoms, gradient)
         gap = float(gradient @ (x - s))
         noise = 8 * _EPS * float(np.abs(gradient) @ (np.abs(x) + np.abs(s)))
         converged = gap <= tol + noise

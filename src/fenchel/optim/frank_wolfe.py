@@ -216,13 +216,7 @@ class _Run:
         size = np.abs(self.grad)
         gap = float(self.grad @ (self.x - s))
         noise = 4 * _EPS * float(size @ (np.abs(self.x) + np.abs(s)))
-        known = self.atoms.rows[int(self.scores().argmin())]
-        lack = float(self.grad @ (s - known))
-        if lack > noise + _ORACLE_SLACK * float(size @ (np.abs(s) + np.abs(known))):
-            raise OracleError(
-                f"argmax does not maximise: it returned a vertex that scores {lack:.3g} less than one it had returned "
-                f"earlier: {_shown(s)}"
-            )
+        refuse_worse(s, self.atoms.rows[: self.atoms.n], self.grad)
         self.gap = max(gap, 0.0)
         self.converged = self.gap <= self.tol + noise
         self.measured = True
@@ -369,6 +363,18 @@ class _Run:
                 share = low_slope / (low_slope - high_slope) if high_slope < np.inf else 0.5
                 step = low + (high - low) * min(max(share, 0.05), 0.95)
         return found
+
+
+def refuse_worse(vertex: Array, known: Array, gradient: Array) -> None:
+    """Raise where a maximiser's answer at minus the gradient is worse than a vertex it returned before."""
+    best = known[int((known @ gradient).argmin())]
+    lack = float(gradient @ (vertex - best))
+    slack = _ORACLE_SLACK * float(np.abs(gradient) @ (np.abs(vertex) + np.abs(best)))
+    if lack > slack or np.isnan(lack):
+        raise OracleError(
+            f"argmax does not maximise: it returned a vertex that scores {lack:.3g} less than one it had returned "
+            f"earlier: {_shown(vertex)}"
+        )
 
 
 def _shown(vertex: Array) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,16 @@ __all__ = ["BlockFrankWolfe", "DualState"]
 
 @dataclass
 class DualState:
-    """Dual variables: a point μ_i of the hull for each example, and Ω_i(μ_i) − Ω_i(v_i) or a bound above it."""
+    """Dual variables: a point μ_i of the hull for each example, and Ω_i(μ_i) − Ω_i(v_i) or a bound above it.
+
+    That difference belongs to one loss and one list of truths; for others the solver starts anew.
+    """
 
     mu: Array
     omega: Array
+    loss: Loss | None = None
+    truths: str = ""
+    """A digest of the truths."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +96,10 @@ class BlockFrankWolfe(Solver):
     @staticmethod
     def _start(objective: Objective, dual: Any) -> DualState:
         v = objective.v
-        if isinstance(dual, DualState) and type(dual.mu) is type(v) and _layout(dual.mu) == _layout(v):
-            return DualState(dual.mu.copy(), dual.omega.copy())
-        return DualState(v.astype(np.float64), np.zeros(len(v)))
+        truths = _digest(v)
+        if isinstance(dual, DualState) and dual.truths == truths and dual.loss == objective.loss:
+            return DualState(dual.mu.copy(), dual.omega.copy(), dual.loss, truths)
+        return DualState(v.astype(np.float64), np.zeros(len(v)), objective.loss, truths)
 
     def _certify(self, objective: Objective, state: DualState, n_iter: int) -> Result:
         """Weights recomputed from the dual variables (nothing drifts), the objective and the gap, over all examples."""
@@ -146,5 +154,6 @@ class BlockFrankWolfe(Solver):
         state.omega[idx] = (1 - step) * state.omega[idx] + step * corner_omega - 0.5 * step * (1 - step) * bend
 
 
-def _layout(points: Any) -> Any:
-    return points.sizes.tolist() if isinstance(points, Ragged) else points.shape
+def _digest(points: Any) -> str:
+    numbers, layout = (points.flat, points.sizes.tolist()) if isinstance(points, Ragged) else (points, points.shape)
+    return sha256(np.ascontiguousarray(numbers, np.float64).tobytes() + repr(layout).encode()).hexdigest()

@@ -14,8 +14,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._core.checks import as_float_array, batch_rows, check_generator, check_no_nan, check_same_shape
+from .._core.checks import (
+    as_float_array,
+    batch_rows,
+    check_count,
+    check_finite_positive,
+    check_generator,
+    check_no_nan,
+)
 from .._core.errors import IntractableOracle, InvalidInput, MissingOracle, warn_user
+from .._core.ragged import item_max
 from .._core.types import Array, ArrayLike
 
 __all__ = ["ORACLES", "Accuracy", "Solved", "Structure"]
@@ -32,6 +40,14 @@ class Accuracy:
 
     tol: float | None = None
     max_iter: int | None = None
+
+    @classmethod
+    def checked(cls, tol: Any, max_iter: Any) -> Accuracy:
+        """The accuracy that a caller asked for, refused if it makes no sense."""
+        return cls(
+            None if tol is None else check_finite_positive(tol, "tol"),
+            None if max_iter is None else check_count(max_iter, "max_iter"),
+        )
 
 
 @dataclass
@@ -157,7 +173,8 @@ class Structure(ABC):
         """The output y of each vertex; the inverse of :meth:`encode`. A point that is no vertex raises."""
         rows, batch = self._rows(vertex, "vertices", points=True)
         outputs = self._decode(rows)
-        bad = (self._encode(outputs, np.dtype(np.float64)) != rows).reshape(len(rows), self.dim).any(axis=1)
+        # in the type of the rows: the float32 of a vertex is that vertex
+        bad = (self._encode(outputs, rows.dtype) != rows).reshape(len(rows), self.dim).any(axis=1)
         if bad.any():
             i = int(bad.argmax())
             raise InvalidInput(f"sample {i} is no vertex of {self!r}: {np.array2string(rows[i], threshold=20)}")
@@ -189,16 +206,18 @@ class Structure(ABC):
         of the points and a :class:`Solved` with the measured error of each row.
         """
         self.require("project")
+        accuracy = Accuracy.checked(tol, max_iter)
         rows, batch = self._rows(theta, "scores")
-        return self._finish(self._project(rows, Accuracy(tol, max_iter)), batch, rows.dtype, return_info)
+        return self._finish(self._project(rows, accuracy), batch, rows.dtype, return_info)
 
     def kl_project(
         self, theta: ArrayLike, *, tol: float | None = None, max_iter: int | None = None, return_info: bool = False
     ) -> Any:
         """The Kullback-Leibler projection of exp(θ − 1), argmax ⟨θ, μ⟩ − ⟨μ, log μ⟩ over μ in M."""
         self.require("kl_project")
+        accuracy = Accuracy.checked(tol, max_iter)
         rows, batch = self._rows(theta, "scores")
-        return self._finish(self._kl_project(rows, Accuracy(tol, max_iter)), batch, rows.dtype, return_info)
+        return self._finish(self._kl_project(rows, accuracy), batch, rows.dtype, return_info)
 
     def marginals(self, theta: ArrayLike) -> tuple[Array, Array]:
         """``(log_partition, mu)`` of the Gibbs distribution p(y) ∝ exp ⟨θ, φ(y)⟩; mu is its mean vertex."""
@@ -361,9 +380,9 @@ class Structure(ABC):
 
     def _violation(self, rows: Array) -> Array:
         """The distance to the set, by projecting."""
-        result = self._project(rows.astype(np.float64), Accuracy())
+        result = self._project(rows.astype(np.float64), Accuracy(tol=1e-13))  # a gap is a distance squared
         points = result.points if isinstance(result, Solved) else result
-        return np.abs(points - rows).reshape(len(rows), -1).max(axis=1, initial=0.0)
+        return np.abs(points - rows).reshape(len(rows), self.dim).max(axis=1, initial=0.0)
 
     # -- the common form -----------------------------------------------------------------------------------------------
 
@@ -406,10 +425,11 @@ class Structure(ABC):
     def _check_inside(self, rows: Array) -> None:
         if len(rows) == 0:
             return
-        tol = 1e-4 if rows.dtype == np.float32 else 1e-6
         off = self._violation(rows)
-        i = int(off.argmax())
-        if off[i] > tol:
+        # what rounding does grows with the entries
+        excess = off / np.maximum(item_max(np.abs(rows)), 1.0)
+        i = int(excess.argmax())
+        if excess[i] > (1e-4 if rows.dtype == np.float32 else 1e-6):
             raise InvalidInput(
                 f"points must lie in {self!r}, but sample {i} violates its constraints by {off[i]:.2g}: "
                 f"{np.array2string(rows[i], threshold=20)}"
@@ -431,13 +451,18 @@ class Structure(ABC):
             )
         return outputs
 
-    def _check_same(self, a: Array, b: Array, name_a: str, name_b: str) -> None:
-        check_same_shape(a, b, name_a, name_b)
+
+def items_of(n: int, idx: Any, owner: object) -> Array:
+    """The numbers of the items that ``idx`` picks among n, for :meth:`Structure.take`."""
+    try:
+        return np.arange(n)[idx]
+    except IndexError:
+        raise InvalidInput(f"{owner!r} is for {n} items, of which {idx!r} asks for others") from None
 
 
 def draw_index(weights: Array, rng: np.random.Generator) -> Array:
     """One index per row, drawn in proportion to the row's weights."""
     cumulative = np.cumsum(weights, axis=-1, dtype=np.float64)
-    u = rng.random(weights.shape[:-1]) * cumulative[..., -1]
+    u = rng.random(weights.shape[:-1]) * cumulative[..., -1:].sum(axis=-1)
     index: Array = np.minimum((cumulative <= u[..., None]).sum(axis=-1), weights.shape[-1] - 1)
     return index

@@ -15,7 +15,7 @@ from .._core.checks import check_count
 from .._core.errors import InvalidInput
 from .._core.types import Array
 from ..kernels import budget as kernels
-from .base import Accuracy, Structure
+from .base import Accuracy, Structure, items_of
 from .cube import Cube
 
 __all__ = ["Budget", "Budgets"]
@@ -94,7 +94,7 @@ class Budget(Structure):
         if bad.any():
             i = int(bad.argmax())
             raise InvalidInput(
-                f"y has {int(counts[i])} labels at sample {i}, but {self!r} allows {self.low} to {self.high}"
+                f"y has {int(counts[i])} labels at sample {i}, but {self!r} allows {int(low[i])} to {int(high[i])}"
             )
         return rows
 
@@ -118,11 +118,12 @@ class Budget(Structure):
         """A row with fewer than ``low`` allowed labels has no output."""
         if rows.size and rows.min() == -np.inf:
             allowed = (rows > -np.inf).sum(axis=-1)
-            short = allowed < self._bounds(len(rows))[0]
+            low = self._bounds(len(rows))[0]
+            short = allowed < low
             if short.any():
                 i = int(short.argmax())
                 raise InvalidInput(
-                    f"scores forbid all but {int(allowed[i])} labels at sample {i}, but {self!r} needs {self.low}"
+                    f"scores forbid all but {int(allowed[i])} labels at sample {i}, but {self!r} needs {int(low[i])}"
                 )
 
     def _argmax(self, rows: Array) -> Array:
@@ -164,12 +165,13 @@ class Budget(Structure):
         return weights, self._systematic(ends, u, rows.dtype)
 
     def _ends(self, rows: Array) -> Array:
-        """Cumulative marginals, snapped so that their end respects the bounds and is whole where it nearly is."""
+        """Cumulative marginals, their end within the bounds, and whole where rounding alone keeps it from that."""
         ends = np.cumsum(np.clip(rows, 0, 1), axis=-1, dtype=np.float64)
         total = ends[:, -1:]
         whole = np.round(total)
+        near = 1e-6 if rows.dtype == np.float32 else 1e-12 * self.k
         low, high = self._bounds(len(rows))
-        target = np.clip(np.where(np.abs(total - whole) < 1e-6, whole, total), low[:, None], high[:, None])
+        target = np.clip(np.where(np.abs(total - whole) < near, whole, total), low[:, None], high[:, None])
         return np.where(total > 0, ends * (target / np.where(total > 0, total, 1)), ends)
 
     @staticmethod
@@ -225,7 +227,8 @@ class Budgets(Budget):
         return {**super().missing(), "vertices": "its items have different vertices; ask Budget for one of them"}
 
     def take(self, idx: Any) -> Budgets:
-        return Budgets.of(self.k, lows=np.array(self.lows)[idx], highs=np.array(self.highs)[idx])
+        items = items_of(len(self.lows), idx, self)
+        return Budgets.of(self.k, lows=np.array(self.lows)[items], highs=np.array(self.highs)[items])
 
     def _bounds(self, n: int) -> tuple[Array, Array]:
         if n != len(self.lows):

@@ -90,8 +90,11 @@ class Finite(Structure):
         return self._flat[self._check_labels(outputs, len(self._flat))].reshape(-1, *self._shape).astype(dtype)
 
     def _decode(self, rows: Array) -> Array:
-        flat = rows.reshape(len(rows), self.dim).astype(np.float64) + 0.0
-        return np.array([self._index.get(row.tobytes(), 0) for row in flat], dtype=np.int64)
+        flat = rows.reshape(len(rows), self.dim) + 0.0  # no negative zeros
+        index = self._index
+        if flat.dtype != np.float64:
+            index = {row.tobytes(): i for i, row in enumerate(self._flat.astype(flat.dtype))}
+        return np.array([index.get(row.tobytes(), 0) for row in flat], dtype=np.int64)
 
     def _vertices(self) -> Array:
         return self._flat.reshape(-1, *self._shape).copy()

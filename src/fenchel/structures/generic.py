@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from .._core.errors import OracleError
 from .._core.types import Array, IntArray
 from ..optim.active_set import project_from_argmax
 from ..optim.corrective import SeparableObjective, minimize_separable
@@ -38,6 +39,7 @@ def project_by_argmax(structure: Structure, rows: Array, accuracy: Accuracy) -> 
         argmax,
         tol=accuracy.tol or (1e-9 if rows.dtype == np.float64 else 1e-6),
         max_iter=accuracy.max_iter or 10_000,
+        context=structure,
     )
     return Solved(
         points=result.points.reshape(rows.shape),
@@ -87,19 +89,24 @@ def kl_project_by_argmax(structure: Structure, rows: Array, accuracy: Accuracy) 
             return argmax(np.where(np.isfinite(theta), scores, -np.inf))
 
         start = np.full(len(vertices), 1 / len(vertices))
-        result = minimize_separable(
-            objective, allowed_argmax, vertices, start, tol=tol, max_iter=accuracy.max_iter or 2000
-        )
-        if not result.converged:  # entries so small that Newton steps stall: pairwise steps go on from there
-            more = minimize_over_hull(
-                partial(_without_curvature, objective),
-                allowed_argmax,
-                result,
-                tol=tol,
-                max_iter=accuracy.max_iter or 20_000,
+        try:
+            result = minimize_separable(
+                objective, allowed_argmax, vertices, start, tol=tol, max_iter=accuracy.max_iter or 2000
             )
-            more.n_oracle += result.n_oracle
-            result = more
+            if not result.converged:  # entries so small that Newton steps stall: pairwise steps go on from there
+                more = minimize_over_hull(
+                    partial(_without_curvature, objective),
+                    allowed_argmax,
+                    result,
+                    tol=tol,
+                    max_iter=accuracy.max_iter or 20_000,
+                )
+                more.n_oracle += result.n_oracle
+                result = more
+        except OracleError as error:
+            if repr(structure) in str(error):
+                raise
+            raise OracleError(f"{structure!r}, at sample {i}: {error}") from None
         points[i] = result.point.reshape(structure.shape)
         gaps[i], counts[i], good[i] = result.gap, result.n_oracle, result.converged
     return Solved(points=points, error=gaps, n_iter=counts, converged=good)

@@ -11,7 +11,7 @@ import numpy as np
 from .._core.checks import check_count
 from .._core.errors import InvalidInput, OracleError
 from .._core.types import Array, IntArray
-from .base import Structure
+from .base import Structure, items_of
 
 __all__ = ["Oracle"]
 
@@ -81,6 +81,12 @@ class Oracle(Structure):
         name = getattr(self.argmax_function, "__name__", type(self.argmax_function).__name__)
         return f"Oracle({name}, {self._shape})"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Oracle) and _same(
+            (self.argmax_function, self._shape, self.is_binary, self.batched, self.contexts),
+            (other.argmax_function, other._shape, other.is_binary, other.batched, other.contexts),
+        )
+
     def __hash__(self) -> int:
         return hash((self.argmax_function, self._shape, self.is_binary, self.batched))
 
@@ -113,7 +119,7 @@ class Oracle(Structure):
     def take(self, idx: Any) -> Oracle:
         if self.contexts is None:
             return self
-        chosen = np.arange(len(self.contexts))[idx]
+        chosen = items_of(len(self.contexts), idx, self)
         return replace_contexts(self, tuple(self.contexts[i] for i in chosen))
 
     def _encode(self, outputs: Array, dtype: np.dtype[Any]) -> Array:
@@ -173,6 +179,24 @@ class Oracle(Structure):
             raise OracleError(
                 f"{self!r} returned {type(answer).__name__} at sample {sample}, expected an array"
             ) from None
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two values are equal, arrays among them; what cannot be compared is equal only to itself."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and np.array_equal(a, b)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    try:
+        return bool(a == b)
+    except ValueError:
+        return False
 
 
 def replace_contexts(oracle: Oracle, contexts: tuple[Any, ...]) -> Oracle:

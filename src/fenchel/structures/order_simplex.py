@@ -108,10 +108,6 @@ class OrderSimplex(Structure):
         parallel.run(kernels.grade_marginals, len(rows), rows.size, rows, log_sum, out)
         return log_sum, out
 
-    def _nearest(self, rows: Array, p: float) -> Array:
-        # μ does not increase, so |1 − μ|^p − μ^p changes sign once: cut where μ falls to one half.
-        return (rows > 0.5).astype(rows.dtype)
-
     def _decompose(self, rows: Array) -> tuple[Array, Array]:
         vertices = np.broadcast_to(self._vertices().astype(rows.dtype), (len(rows), self.k, self.k - 1))
         return np.maximum(self.class_distribution(rows), 0), vertices.copy()

@@ -99,7 +99,8 @@ class Permutahedron(Structure):
         return np.array(self.weights)
 
     def center(self, theta: Array) -> Array:
-        return theta - theta.mean(axis=-1, keepdims=True)
+        with np.errstate(invalid="ignore"):  # infinite scores are refused later, by name
+            return np.asarray(theta - theta.mean(axis=-1, keepdims=True))
 
     def _encode(self, outputs: Array, dtype: np.dtype[Any]) -> Array:
         n = len(self.weights)

@@ -87,27 +87,37 @@ class Product(Structure):
         return self.times * self.structure.max_l1
 
     def center(self, theta: Array) -> Array:
-        return self.structure.center(self._split(theta)).reshape(theta.shape)
+        return self._factor(len(theta)).center(self._split(theta)).reshape(theta.shape)
 
     def gibbs_omega(self, mu: Array) -> Array:
-        return self.structure.gibbs_omega(self._split(mu)).reshape(len(mu), self.times).sum(axis=1)
+        return self._factor(len(mu)).gibbs_omega(self._split(mu)).reshape(len(mu), self.times).sum(axis=1)
 
     def fenchel_young(self, psi: str, theta: Array, v: Array, strength: float) -> tuple[Array, Array] | None:
-        fused = self._factors(lambda parts: self.structure.fenchel_young(psi, parts, self._split(v), strength), theta)
+        fused = self._factors(lambda s, parts: s.fenchel_young(psi, parts, self._split(v), strength), theta)
         if fused is None:
             return None
         return fused[0].reshape(len(theta), self.times).sum(axis=1), fused[1].reshape(theta.shape)
 
-    def _factors(self, oracle: Callable[[Array], T], rows: Array) -> T:
+    def _factors(self, oracle: Callable[[Structure, Array], T], rows: Array) -> T:
         """The oracle on all factors at once; its complaint is put in terms of this structure's samples."""
         try:
-            return oracle(self._split(rows))
+            return oracle(self._factor(len(rows)), self._split(rows))
         except InvalidInput as error:
             check_no_nan(rows, "scores", self, forbid_parts=self.can_forbid)
             for i in range(len(rows)):
                 if np.all(rows[i].reshape(self.times, -1) == -np.inf, axis=1).any():
                     raise InvalidInput(f"scores forbid every output of a factor of {self!r} at sample {i}") from error
             raise
+
+    def take(self, idx: Any) -> Product:
+        taken = self.structure.take(idx)
+        return self if taken is self.structure else Product(taken, self.times)
+
+    def _factor(self, n: int) -> Structure:
+        """The structure of all factors of n items; where items differ, the factors of an item are like it."""
+        if type(self.structure).take is Structure.take:
+            return self.structure
+        return self.structure.take(np.repeat(np.arange(n), self.times))
 
     def _split(self, rows: Array) -> Array:
         return rows.reshape(len(rows) * self.times, *self.structure.shape)
@@ -118,23 +128,24 @@ class Product(Structure):
     def _encode(self, outputs: Array, dtype: np.dtype[Any]) -> Array:
         if outputs.ndim < 2 or outputs.shape[1] != self.times:
             raise InvalidInput(f"y has shape {outputs.shape}, but an output of {self!r} has {self.times} parts")
-        return self._join(self.structure._encode(outputs.reshape(-1, *outputs.shape[2:]), dtype))
+        parts = outputs.reshape(len(outputs) * self.times, *outputs.shape[2:])
+        return self._join(self._factor(len(outputs))._encode(parts, dtype))
 
     def _decode(self, rows: Array) -> Array:
-        return self._join(self.structure._decode(self._split(rows)))
+        return self._join(self._factor(len(rows))._decode(self._split(rows)))
 
     def _vertices(self) -> Array:
         inner = self.structure._vertices()
         return np.array([inner[list(choice)] for choice in itertools.product(range(len(inner)), repeat=self.times)])
 
     def _argmax(self, rows: Array) -> Array:
-        return self._join(self._factors(self.structure._argmax, rows))
+        return self._join(self._factors(lambda s, parts: s._argmax(parts), rows))
 
     def _project(self, rows: Array, accuracy: Accuracy) -> Array | Solved:
-        return self._join_solved(self._factors(lambda parts: self.structure._project(parts, accuracy), rows))
+        return self._join_solved(self._factors(lambda s, parts: s._project(parts, accuracy), rows))
 
     def _kl_project(self, rows: Array, accuracy: Accuracy) -> Array | Solved:
-        return self._join_solved(self._factors(lambda parts: self.structure._kl_project(parts, accuracy), rows))
+        return self._join_solved(self._factors(lambda s, parts: s._kl_project(parts, accuracy), rows))
 
     def _join_solved(self, result: Array | Solved) -> Array | Solved:
         if not isinstance(result, Solved):
@@ -147,24 +158,24 @@ class Product(Structure):
         )
 
     def _marginals(self, rows: Array) -> tuple[Array, Array]:
-        log_partition, mu = self._factors(self.structure._marginals, rows)
+        log_partition, mu = self._factors(lambda s, parts: s._marginals(parts), rows)
         return self._join(log_partition).sum(axis=1), self._join(mu)
 
     def _nearest(self, rows: Array, p: float) -> Array:
-        return self._join(self.structure._nearest(self._split(rows), p))
+        return self._join(self._factor(len(rows))._nearest(self._split(rows), p))
 
     def _sample(self, rows: Array, rng: np.random.Generator) -> Array:
-        return self._join(self.structure._sample(self._split(rows), rng))
+        return self._join(self._factor(len(rows))._sample(self._split(rows), rng))
 
     def _decompose(self, rows: Array) -> tuple[Array, Array]:
         """Walk the factors' cumulative weights together: at most the sum of their numbers of vertices."""
-        weights, atoms = self.structure._decompose(self._split(rows))
-        weights = weights.reshape(len(rows), self.times, -1)
+        weights, atoms = self._factor(len(rows))._decompose(self._split(rows))
+        weights = weights.reshape(len(rows), self.times, weights.shape[1])
         weights = weights / weights.sum(axis=-1, keepdims=True)
-        atoms = atoms.reshape(len(rows), self.times, -1, *self.structure.shape)
+        atoms = atoms.reshape(len(rows), self.times, weights.shape[2], *self.structure.shape)
         ends = np.cumsum(weights, axis=-1)
         ends[..., -1] = 1
-        edges = np.sort(ends.reshape(len(rows), -1), axis=-1)
+        edges = np.sort(ends.reshape(len(rows), self.times * weights.shape[2]), axis=-1)
         starts = np.concatenate([np.zeros((len(rows), 1)), edges[:, :-1]], axis=1)
         middles = (starts + edges) / 2
         which = (ends[:, :, None, :] <= middles[:, None, :, None]).sum(axis=-1)  # (row, factor, piece)
@@ -174,4 +185,4 @@ class Product(Structure):
         return edges - starts, np.moveaxis(chosen, 1, 2)
 
     def _violation(self, rows: Array) -> Array:
-        return self._join(self.structure._violation(self._split(rows))).max(axis=1)
+        return self._join(self._factor(len(rows))._violation(self._split(rows))).max(axis=1)

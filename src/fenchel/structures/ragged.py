@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from .._core.checks import as_float_array
-from .._core.errors import InvalidInput, MissingOracle
+from .._core.errors import InvalidInput, MissingOracle, OracleError
 from .._core.ragged import Ragged
 from .._core.types import Array, IntArray
 from .base import Accuracy, Solved, Structure
 
 __all__ = ["Family", "Listed", "Ragged"]
+
+T = TypeVar("T")
 
 
 class Listed(tuple[int, ...]):
@@ -29,6 +32,8 @@ class Family(Structure):
     is done member by member, in one call for all items of a size. A family with ragged kernels overrides
     ``_argmax`` and its siblings, which get the whole :class:`Ragged`.
     """
+
+    exact_constants: ClassVar[bool] = False
 
     # -- what a concrete family says ---------------------------------------------------------------------------------
 
@@ -102,18 +107,33 @@ class Family(Structure):
         for j, size in enumerate(sizes.tolist()):
             yield self.member(size), np.flatnonzero(inverse == j)
 
+    def answers(self, rows: Ragged, compute: Callable[[Structure, Array], T]) -> Iterator[tuple[IntArray, T]]:
+        """``compute(member, its rows)`` with the items they are; a complaint names the item in the whole batch."""
+        for member, items in self.groups(rows):
+            block = rows.rows(items, member.shape)
+            try:
+                answer = compute(member, block)
+            except (InvalidInput, OracleError):
+                for j, i in enumerate(items.tolist()):
+                    try:
+                        compute(member, block[j : j + 1])
+                    except (InvalidInput, OracleError) as alone:
+                        raise type(alone)(re.sub(r"\bsample 0\b", f"sample {i}", str(alone))) from None
+                raise
+            yield items, answer
+
     def by_member(self, rows: Ragged, compute: Callable[[Structure, Array], Array]) -> Ragged:
         """``compute(member, its rows)``, arrays of the same shape, put back in place."""
         out = Ragged.empty(rows.sizes, rows.dtype)
-        for member, items in self.groups(rows):
-            out.set_rows(items, np.asarray(compute(member, rows.rows(items, member.shape))))
+        for items, answer in self.answers(rows, compute):
+            out.set_rows(items, np.asarray(answer))
         return out
 
     def per_item(self, rows: Ragged, compute: Callable[[Structure, Array], Array]) -> Array:
         """``compute(member, its rows)``, a number for each row, put back in place."""
         out = np.zeros(len(rows))
-        for member, items in self.groups(rows):
-            out[items] = compute(member, rows.rows(items, member.shape))
+        for items, answer in self.answers(rows, compute):
+            out[items] = answer
         return out
 
     def unpacked(self, rows: Ragged) -> list[Array]:
@@ -137,11 +157,7 @@ class Family(Structure):
         """The list of outputs of these vertices."""
         rows: Any = self._rows(vertex, "vertices", points=True)[0]
         outputs: list[Any] = [None] * len(rows)
-        for member, items in self.groups(rows):
-            try:
-                decoded = member.decode(rows.rows(items, member.shape))
-            except InvalidInput as error:
-                raise InvalidInput(f"among the samples {_some(items)}: {error}") from None
+        for items, decoded in self.answers(rows, lambda member, block: member.decode(block)):
             for i, output in zip(items.tolist(), decoded, strict=True):
                 outputs[i] = output
         return outputs
@@ -151,8 +167,7 @@ class Family(Structure):
         self.require("decompose")
         rows: Any = self._rows(mu, "points", points=True)[0]
         pairs: list[Any] = [None] * len(rows)
-        for member, items in self.groups(rows):
-            weights, atoms = member.decompose(rows.rows(items, member.shape))
+        for items, (weights, atoms) in self.answers(rows, lambda member, block: member.decompose(block)):
             for i, w, a in zip(items.tolist(), weights, atoms, strict=True):
                 pairs[i] = (w[w > 0], a[w > 0])
         return pairs
@@ -171,8 +186,7 @@ class Family(Structure):
     def _iterate(self, rows: Ragged, compute: Callable[[Structure, Array], Array | Solved]) -> Ragged | Solved:
         n = len(rows)
         solved = Solved(Ragged.empty(rows.sizes), np.zeros(n), np.zeros(n, np.int64), np.ones(n, bool))  # type: ignore[arg-type]
-        for member, items in self.groups(rows):
-            result = compute(member, rows.rows(items, member.shape))
+        for items, result in self.answers(rows, compute):
             if isinstance(result, Solved):
                 solved.error[items], solved.n_iter[items] = result.error, result.n_iter
                 solved.converged[items] = result.converged
@@ -182,8 +196,8 @@ class Family(Structure):
 
     def _marginals(self, rows: Any) -> Any:
         log_partition, out = np.zeros(len(rows)), Ragged.empty(rows.sizes, rows.dtype)
-        for member, items in self.groups(rows):
-            log_partition[items], mu = member._marginals(rows.rows(items, member.shape))
+        for items, (log_sums, mu) in self.answers(rows, lambda member, block: member._marginals(block)):
+            log_partition[items] = log_sums
             out.set_rows(items, mu)
         return log_partition, out
 
@@ -199,6 +213,11 @@ class Family(Structure):
     def are_vertices(self, rows: Any) -> bool:
         return all(member.are_vertices(rows.rows(items, member.shape)) for member, items in self.groups(rows))
 
+    def center(self, theta: Any) -> Any:
+        if type(self.example).center is Structure.center:
+            return theta
+        return self.by_member(theta, lambda member, block: member.center(block))
+
     def gibbs_omega(self, mu: Any) -> Array:
         return self.per_item(mu, lambda member, block: member.gibbs_omega(block))
 
@@ -206,11 +225,14 @@ class Family(Structure):
 
     def as_rows(self, value: Any, name: str) -> Any:
         if isinstance(value, Ragged):
-            self._check_sizes(value.sizes, name)
-            return value, (len(value),)
+            rows = Ragged(as_float_array(value.flat, name), value.offsets)
+            self._check_sizes(rows, name)
+            return rows, (len(rows),)
         items = []
         for i, given in enumerate(_listed(value, name)):
             array = as_float_array(given, f"{name} of sample {i}")
+            if array.ndim == 0:
+                raise InvalidInput(f"{name} of sample {i} are one number; a batch of {self!r} is a list of arrays")
             member = self._member(array.size, i, name)
             if array.ndim > 1 and array.shape != member.shape:
                 raise InvalidInput(
@@ -219,7 +241,10 @@ class Family(Structure):
             items.append(array)
         return Ragged.of(items), Listed((len(items),))
 
-    def _check_sizes(self, sizes: IntArray, name: str) -> None:
+    def _check_sizes(self, rows: Ragged, name: str) -> None:
+        sizes = rows.sizes
+        if rows.offsets[0] != 0 or rows.offsets[-1] != rows.flat.size or sizes.min(initial=0) < 0:
+            raise InvalidInput(f"{name} have offsets that do not cut their {rows.flat.size} numbers into items")
         for size in np.unique(sizes).tolist():
             self._member(size, int(np.argmax(sizes == size)), name)
 
@@ -237,11 +262,8 @@ class Family(Structure):
 
 
 def _listed(value: Any, name: str) -> Sequence[Any]:
-    if isinstance(value, str | bytes | dict) or not hasattr(value, "__len__") or not hasattr(value, "__getitem__"):
+    listed = hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, str | bytes | dict)
+    if not listed or (isinstance(value, np.ndarray) and value.ndim == 0):
         raise InvalidInput(f"{name} is {type(value).__name__}, expected a list with an array for each item")
-    return value
-
-
-def _some(items: IntArray) -> str:
-    shown = ", ".join(map(str, items[:5].tolist()))
-    return shown + (", ..." if len(items) > 5 else "")
+    items: Sequence[Any] = value
+    return items

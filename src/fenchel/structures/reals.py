@@ -110,4 +110,4 @@ class NonNegative(_Unbounded):
             return np.exp(rows - 1)
 
     def _violation(self, rows: Array) -> Array:
-        return np.maximum(-rows, 0).reshape(len(rows), -1).max(axis=1, initial=0.0)
+        return np.maximum(-rows, 0).reshape(len(rows), self.dim).max(axis=1, initial=0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from .._core.parallel import set_threads, split_always
 from .._core.types import Array
 from ..structures.base import Structure
 
-__all__ = ["awkward_scores", "in_forked_child", "in_many_threads", "with_thread_counts"]
+__all__ = ["awkward_scores", "in_forked_child", "in_many_threads", "raises", "with_thread_counts"]
 
 Check = Callable[[], None]
 
@@ -78,3 +79,21 @@ def _sleep() -> None:
     import time
 
     time.sleep(0.05)
+
+
+class raises:
+    """A small ``pytest.raises``, so that the suite needs no pytest."""
+
+    def __init__(self, error: type[BaseException], broken: str, *words: str) -> None:
+        self.error, self.broken, self.words = error, broken, words
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> bool:
+        assert kind is not None, self.broken
+        if not issubclass(kind, self.error):
+            return False
+        for word in self.words:
+            assert word in str(value), f"the error does not say {word!r}: {value}"
+        return True

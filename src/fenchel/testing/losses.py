@@ -5,12 +5,17 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+from .._core.errors import InvalidInput
 from .._core.types import Array
 from ..losses.base import Loss
-from ._tools import in_forked_child, in_many_threads
+from ..losses.fenchel_young import FenchelYoung
+from ..structures.ragged import Family, Ragged
+from ._tools import in_forked_child, in_many_threads, raises, with_thread_counts
+from .families import family_batch
 
 __all__ = ["check_loss", "loss_checks"]
 
@@ -31,7 +36,13 @@ def check_loss(loss: Loss, *, seed: int = 0, accuracy: float = 1e-7) -> None:
 
 
 def loss_checks(loss: Loss, *, seed: int = 0, accuracy: float = 1e-7) -> Iterator[tuple[str, Callable[[], None]]]:
-    """The checks that apply to a loss, as (name, function) pairs."""
+    """The checks that apply to a loss, as (name, function) pairs; on a family they run on its examples, and together."""
+    if isinstance(loss.structure, Family):
+        for member in loss.structure.examples:
+            for name, check in loss_checks(loss._with_structure(member), seed=seed, accuracy=accuracy):
+                yield f"{member!r}-{name}", check
+        yield "batch_equals_members", partial(_check_family, loss, seed, accuracy)
+        return
     suite = _Suite(loss, seed, accuracy)
     for name in dir(suite):
         if name.startswith("check_"):
@@ -41,6 +52,29 @@ def loss_checks(loss: Loss, *, seed: int = 0, accuracy: float = 1e-7) -> Iterato
 def _run(suite: _Suite, name: str) -> None:
     suite.rng = np.random.default_rng(suite.seed)
     getattr(suite, name)()
+
+
+def _check_family(loss: Any, seed: int, accuracy: float) -> None:
+    """Values and gradients of items of different sizes are those of each item alone."""
+    rng = np.random.default_rng(seed)
+    theta = family_batch(loss.structure, rng)
+    v = [loss.structure.member(t.size).argmax(t + rng.normal(size=t.shape)) for t in theta]
+    for scores, points in ((theta, v), (Ragged.of(theta), Ragged.of(v))):
+        values, gradients = loss.value_and_grad(scores, points)
+        predictions = loss.predict(scores)
+        assert values.shape == (len(theta),), "there is not one value per item"
+        for i, t in enumerate(theta):
+            alone = loss._with_structure(loss.structure.member(t.size))
+            value, gradient = alone.value_and_grad(t, v[i])
+            assert np.isclose(values[i], value, rtol=1e-9, atol=1e-12), f"value {i} differs from its own"
+            assert np.allclose(gradients[i].ravel(), gradient.ravel(), atol=10 * accuracy), f"gradient {i} differs"
+            assert np.allclose(predictions[i].ravel(), alone.predict(t).ravel(), atol=10 * accuracy), (
+                f"prediction {i} differs"
+            )
+    single, slopes = loss.value_and_grad(Ragged.of([t.astype(np.float32) for t in theta]), Ragged.of(v))
+    assert single.dtype == slopes.dtype == np.float32, "float32 scores give another type"
+    with raises(InvalidInput, "values are given for other sizes"):
+        loss.value(theta, v[::-1] if v[0].size != v[-1].size else v[1:])
 
 
 class _Suite:
@@ -80,13 +114,32 @@ class _Suite:
     # -- values --------------------------------------------------------------------------------------------------------
 
     def check_is_non_negative_and_finite(self) -> None:
-        for scale in (1e-6, 1.0, 30.0, 1e6):
+        for scale in (1e-12, 1e-6, 1.0, 30.0, 1e6, 1e12):
             theta, v = self.scores(20, scale), self.truths(20)
             if not self.s.bounded and scale > 100:
                 continue
             value = self.loss.value(theta, v)
             assert np.all(np.isfinite(value)), f"a value is not finite at score scale {scale:g}"
-            assert np.all(value >= -self.accuracy * scale), f"a value is below zero at score scale {scale:g}"
+            assert np.all(value >= 0), f"a value is below zero at score scale {scale:g}"
+            if scale < 1e6 or not isinstance(self.loss, FenchelYoung):
+                continue
+            # Ω is small beside such scores: what is left is how far the truth is behind the best
+            lead = self.dot(theta, self.s.argmax(theta) - v) if self.s.supports("argmax") else value
+            size = np.abs(theta).reshape(20, -1).max(axis=1, initial=0) + 1e3
+            off = np.abs(value / self.loss.multiplier - lead)
+            assert np.all(off <= 1e-3 * size), f"a value is far from the lead of the best at score scale {scale:g}"
+
+    def check_tied_scores(self) -> None:
+        """Where scores tie, values and gradients are limits of those beside the tie."""
+        for theta in (np.zeros((8, *self.s.shape)), np.full((8, *self.s.shape), 2.5), np.round(self.scores(8, 1.0))):
+            v = self.truths(8)
+            value, gradient = self.loss.value_and_grad(theta, v)
+            near, slope = self.loss.value_and_grad(theta + self.scores(8, 1e-8), v)
+            assert np.all(np.abs(value - near) <= 1e-6 * (1 + np.abs(value))), "the value jumps at a tie"
+            if self.loss.differentiable and np.isfinite(self.loss.smoothness):
+                assert np.allclose(gradient, slope, atol=1e-5 * (1 + self.loss.smoothness)), (
+                    "the gradient jumps at a tie"
+                )
 
     def check_value_is_its_definition(self) -> None:
         """S = c (Ω*(θ) + Ω(v) − ⟨θ, v⟩), where the prediction attains Ω*(θ) = ⟨θ, μ⟩ − Ω(μ)."""
@@ -109,11 +162,11 @@ class _Suite:
         mu = self.loss.predict(theta)
         if self.has_omega_inside():
             value = self.loss.value(theta, mu)
-            assert np.all(value <= 1e-8 * (1 + np.abs(theta).max())), "S(θ; ∇Ω*(θ)) is not zero"
+            assert np.all(value <= 1e-8 * (1 + np.abs(theta).max(initial=0))), "S(θ; ∇Ω*(θ)) is not zero"
         if not self.loss.identifies:
             return
         v = self.truths(20)
-        far = np.abs(mu - v).reshape(20, -1).max(axis=1) > 1e-3
+        far = np.abs(mu - v).reshape(20, self.s.dim).max(axis=1, initial=0) > 1e-3
         assert np.all(self.loss.value(theta, v)[far] > 0), "the loss is zero away from its prediction"
 
     def check_value_and_grad_agree_with_value(self) -> None:
@@ -188,8 +241,46 @@ class _Suite:
         assert value.dtype == np.float32, "float32 scores give values of another type"
         assert gradient.dtype == np.float32, "float32 scores give gradients of another type"
         assert np.allclose(value, exact, rtol=1e-3, atol=1e-3), "float32 values are off"
-        empty, _ = self.loss.value_and_grad(theta[:0], v[:0])
-        assert empty.shape == (0,), "an empty batch fails"
+        turned, _ = self.loss.value_and_grad(np.asfortranarray(theta), np.asfortranarray(v))
+        assert np.allclose(turned, exact), "values depend on memory order"
+        for shape in ((0,), (3, 0)):
+            nothing = np.zeros((*shape, *self.s.shape))
+            empty, slope = self.loss.value_and_grad(nothing, nothing)
+            assert empty.shape == shape, "values of an empty batch have the wrong shape"
+            assert slope.shape == nothing.shape, "gradients of an empty batch have the wrong shape"
+            assert self.loss.predict(nothing).shape == nothing.shape, "predictions of an empty batch: wrong shape"
+
+    def check_bad_input_is_refused_and_named(self) -> None:
+        theta, v = self.scores(4), self.truths(4)
+        if self.s.dim == 0:
+            return
+        for bad in (np.nan, np.inf):
+            broken = theta.copy()
+            broken.reshape(4, -1)[2, 0] = bad
+            with raises(InvalidInput, f"value_and_grad takes scores of {bad}", "sample 2"):
+                self.loss.value_and_grad(broken, v)
+            with raises(InvalidInput, f"predict takes scores of {bad}", "sample 2"):
+                self.loss.predict(broken)
+        for bad in (np.nan, np.inf, -np.inf):
+            broken = v.copy()
+            broken.reshape(4, -1)[2, 0] = bad
+            with raises(InvalidInput, f"value_and_grad takes points of {bad}", "sample 2"):
+                self.loss.value_and_grad(theta, broken)
+        wrong = np.zeros((4, *self.s.shape[:-1], self.s.shape[-1] + 1))
+        for call in (
+            lambda: self.loss.value_and_grad(wrong, v),
+            lambda: self.loss.value_and_grad(theta, wrong),
+            lambda: self.loss.predict(wrong),
+        ):
+            with raises(InvalidInput, "a wrong shape is taken", "shape"):
+                call()
+        with raises(InvalidInput, "three scores are taken for four points", "batch"):
+            self.loss.value_and_grad(theta[:3], v)
+        for nonsense in (np.full(theta.shape, "a"), theta * 1j):
+            with raises(InvalidInput, "scores that are no real numbers are taken"):
+                self.loss.value_and_grad(nonsense, v)
+            with raises(InvalidInput, "points that are no real numbers are taken"):
+                self.loss.value_and_grad(theta, nonsense)
 
     def check_is_a_value_object(self) -> None:
         twin = pickle.loads(pickle.dumps(self.loss))
@@ -203,6 +294,9 @@ class _Suite:
             return list(self.loss.value_and_grad(theta, v))
 
         expected = compute()
+        for n, result in with_thread_counts(compute):
+            same = all(np.array_equal(a, b) for a, b in zip(expected, result, strict=True))
+            assert same, f"{n} threads give another result than one"
         for result in in_many_threads(compute):
             assert all(np.array_equal(a, b) for a, b in zip(expected, result, strict=True)), "concurrent calls disturb"
         problem = in_forked_child(compute, expected)

@@ -18,7 +18,9 @@ import numpy as np
 from .._core.errors import InvalidInput, MissingOracle
 from .._core.types import Array
 from ..structures.base import ORACLES, Structure
-from ._tools import awkward_scores, in_forked_child, in_many_threads, with_thread_counts
+from ..structures.ragged import Family
+from ._tools import awkward_scores, in_forked_child, in_many_threads, raises, with_thread_counts
+from .families import FamilySuite
 
 __all__ = ["check_structure", "structure_checks"]
 
@@ -45,14 +47,21 @@ def check_structure(structure: Structure, *, seed: int = 0, accuracy: float = 1e
 def structure_checks(
     structure: Structure, *, seed: int = 0, accuracy: float = 1e-7
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    """The checks that apply to a structure, as (name, function) pairs."""
-    suite = _Suite(structure, seed, accuracy)
+    """The checks that apply to a structure, as (name, function) pairs; of a family also those of its examples."""
+    suite: _Suite | FamilySuite
+    if isinstance(structure, Family):
+        for member in structure.examples:
+            for name, check in structure_checks(member, seed=seed, accuracy=accuracy):
+                yield f"{member!r}-{name}", check
+        suite = FamilySuite(structure, seed, accuracy)
+    else:
+        suite = _Suite(structure, seed, accuracy)
     for name in dir(suite):
         if name.startswith("check_"):
             yield name.removeprefix("check_"), partial(_run, suite, name)
 
 
-def _run(suite: _Suite, name: str) -> None:
+def _run(suite: _Suite | FamilySuite, name: str) -> None:
     suite.rng = np.random.default_rng(suite.seed)
     getattr(suite, name)()
 
@@ -105,6 +114,19 @@ class _Suite:
             ("marginals", lambda theta: self.s.marginals(theta)[1]),
         ]
         return [(n, f) for n, f in calls if self.s.supports("marginals" if n == "log_partition" else n)]
+
+    def point_oracles(self) -> list[tuple[str, Callable[[Array], Any]]]:
+        """Oracles that take points of the set."""
+        calls: list[tuple[str, Callable[[Array], Any]]] = [
+            ("nearest", self.s.nearest),
+            ("decompose", self._recomposed),
+            ("sample", lambda points: self.s.sample(points, np.random.default_rng(11))),
+        ]
+        return [(n, f) for n, f in calls if self.s.supports(n)]
+
+    def _recomposed(self, points: Array) -> Array:
+        weights, vertices = self.s.decompose(points)
+        return (weights.reshape(*weights.shape, *(1 for _ in self.s.shape)) * vertices).sum(axis=np.ndim(weights) - 1)
 
     def dot(self, a: Array, b: Array) -> Array:
         axes = tuple(range(-len(self.s.shape), 0))
@@ -160,7 +182,7 @@ class _Suite:
         different = np.unique(vertices, axis=0)
         if self.s.bounded and len(different) > 1:
             middle = 0.5 * different[0] + 0.5 * different[1]
-            with _raises(InvalidInput, "decode takes a point that is no vertex"):
+            with raises(InvalidInput, "decode takes a point that is no vertex"):
                 self.s.decode(middle)
 
     def check_vertices_are_what_they_should_be(self) -> None:
@@ -267,7 +289,7 @@ class _Suite:
     def check_nearest_against_enumeration(self) -> None:
         if not self.s.supports("nearest"):
             return
-        points = self.inside(12)
+        points = np.concatenate([self.inside(12), self.normal(6), self.normal(6, scale=4.0)])  # also outside the set
         for p in _PS:
             near = self.s.nearest(points, p)
             self.s.decode(near)
@@ -276,7 +298,7 @@ class _Suite:
             ours = (np.abs(near - points) ** p).sum(axis=axes)
             theirs = (np.abs(others - points) ** p).sum(axis=axes)
             assert np.all(ours <= theirs + 1e-9), f"another vertex is nearer in the {p}-norm"
-        with _raises(InvalidInput, "nearest takes p = 0.5"):
+        with raises(InvalidInput, "nearest takes p = 0.5"):
             self.s.nearest(points, 0.5)
 
     def check_decompose_is_a_convex_combination(self) -> None:
@@ -308,7 +330,7 @@ class _Suite:
         again = [self.s.sample(points, np.random.default_rng(5)) for _ in range(2)]
         assert np.array_equal(again[0], again[1]), "equal generators give different draws"
         if len(points) and self.s.dim:
-            with _raises(InvalidInput, "sample takes a point outside the set"):
+            with raises(InvalidInput, "sample takes a point outside the set"):
                 self.s.sample(points + 7.5, self.rng)
 
     def _inside(self, mu: Array, name: str) -> None:
@@ -328,7 +350,7 @@ class _Suite:
             theta.reshape(5, -1)[:, part] = -np.inf
             if len(allowed) == 0:
                 for name, oracle in self.oracles():
-                    with _raises(InvalidInput, f"{name} answers though every output is forbidden"):
+                    with raises(InvalidInput, f"{name} answers though every output is forbidden"):
                         oracle(theta)
                 continue
             finite = np.where(np.isinf(theta), 0, theta)
@@ -346,6 +368,19 @@ class _Suite:
                 if name == "project":
                     gap = self.dot(finite - answer, allowed[:, None] - answer)
                     assert np.all(gap <= 10 * self.accuracy), "the projection is not nearest among what is allowed"
+                if name == "kl_project":
+                    positive = answer > 1e-9
+                    slope = np.where(positive, finite - 1 - np.log(np.where(positive, answer, 1)), 0)
+                    gap = self.dot(slope, np.where(positive, allowed[:, None] - answer, 0))
+                    size = np.maximum(np.abs(slope).max(initial=1), 1)
+                    assert np.all(gap <= 10 * self.accuracy * size), (
+                        "the KL projection is not the best of what is allowed"
+                    )
+                if name == "marginals":
+                    weights = np.exp(self.dot(finite, allowed[:, None]))
+                    shaped = (weights / weights.sum(axis=0)).reshape(*weights.shape, *(1 for _ in self.s.shape))
+                    mean = (shaped * allowed[:, None]).sum(axis=0)
+                    assert np.allclose(answer, mean, atol=1e-9), "marginals are not the mean of what is allowed"
 
     # -- forms of input ------------------------------------------------------------------------------------------------
 
@@ -357,6 +392,17 @@ class _Suite:
             for i in np.ndindex(3, 2):
                 one = oracle(theta[i])
                 assert np.allclose(whole[i], one, atol=10 * self.accuracy, rtol=1e-9), f"{name}: item {i} differs"
+        if not self.point_oracles():
+            return
+        points = self.inside(6).reshape(3, 2, *self.s.shape)
+        for name, oracle in self.point_oracles():
+            whole = oracle(points)
+            assert whole.shape == points.shape, f"{name} changes the shape"
+            for i in np.ndindex(3, 2):
+                one = oracle(points[i])
+                assert one.shape == self.s.shape, f"{name} of one point has the wrong shape"
+                if name != "sample":  # which draws one after the other
+                    assert np.allclose(whole[i], one, atol=1e-7), f"{name}: item {i} differs"
 
     def check_empty_batches(self) -> None:
         for shape in ((0,), (3, 0)):
@@ -364,6 +410,13 @@ class _Suite:
             for name, oracle in self.oracles():
                 expected = shape if name == "log_partition" else theta.shape
                 assert np.shape(oracle(theta)) == expected, f"{name} of an empty batch has the wrong shape"
+            for name, oracle in self.point_oracles():
+                assert np.shape(oracle(theta)) == theta.shape, f"{name} of an empty batch has the wrong shape"
+            assert np.shape(self.s.violation(theta)) == shape, "violation of an empty batch has the wrong shape"
+            if self.s.supports("argmax"):
+                outputs = self.s.decode(theta)
+                assert outputs.shape[: len(shape)] == shape, "decode of an empty batch has the wrong shape"
+                assert self.s.encode(outputs).shape == theta.shape, "encode of an empty batch has the wrong shape"
 
     def check_types_are_kept_and_inputs_unchanged(self) -> None:
         theta = self.normal(4, scale=2.0)
@@ -381,6 +434,19 @@ class _Suite:
             assert np.allclose(oracle(turned), exact, atol=10 * self.accuracy), f"{name} depends on memory order"
             oracle(np.round(theta).astype(int))
             oracle(theta.tolist())
+            if name == "argmax":
+                self.s.decode(single)
+        points = self.inside(4) if self.point_oracles() else theta
+        before = points.copy()
+        for name, oracle in self.point_oracles():
+            exact, single = oracle(points), oracle(points.astype(np.float32))
+            assert np.array_equal(points, before), f"{name} changes its input"
+            assert exact.dtype == np.float64, f"{name}: float64 in, {exact.dtype} out"
+            assert single.dtype == np.float32, f"{name}: float32 in, {single.dtype} out"
+            if name == "decompose":
+                assert np.allclose(exact, single, atol=2e-3), "decompose in float32 is off"
+            else:
+                self.s.decode(single)
 
     def check_bad_input_is_refused_and_named(self) -> None:
         theta = self.normal(4)
@@ -390,21 +456,35 @@ class _Suite:
             broken = theta.copy()
             broken.reshape(4, -1)[2, 0] = bad
             for name, oracle in self.oracles():
-                with _raises(InvalidInput, f"{name} takes {bad}", "sample 2"):
+                with raises(InvalidInput, f"{name} takes {bad}", "sample 2"):
                     oracle(broken)
+        checked = self.oracles()
+        if self.point_oracles():
+            inside = self.inside(4)
+            checked += [*self.point_oracles(), ("decode", self.s.decode)]
+            for bad in (np.nan, np.inf, -np.inf):
+                broken = inside.copy()
+                broken.reshape(4, -1)[2, 0] = bad
+                for name, oracle in [*self.point_oracles(), ("decode", self.s.decode), ("violation", self.s.violation)]:
+                    with raises(InvalidInput, f"{name} takes {bad}", "sample 2"):
+                        oracle(broken)
         wrong = np.zeros((4, *self.s.shape[:-1], self.s.shape[-1] + 1))
-        for name, oracle in self.oracles():
-            with _raises(InvalidInput, f"{name} takes the wrong shape", "shape"):
+        for name, oracle in checked:
+            with raises(InvalidInput, f"{name} takes the wrong shape", "shape"):
                 oracle(wrong)
-            with _raises(InvalidInput, f"{name} takes strings"):
+            with raises(InvalidInput, f"{name} takes strings"):
                 oracle(np.full(self.s.shape, "a"))
-            with _raises(InvalidInput, f"{name} takes complex numbers"):
+            with raises(InvalidInput, f"{name} takes complex numbers"):
                 oracle(np.full(self.s.shape, 1j))
 
     # -- threads and processes -----------------------------------------------------------------------------------------
 
     def _compute_all(self, theta: Array) -> Callable[[], list[Array]]:
-        return lambda: [np.asarray(oracle(theta)) for _, oracle in self.oracles()]
+        points = self.inside(23) if self.point_oracles() else theta
+        return lambda: [
+            *(np.asarray(oracle(theta)) for _, oracle in self.oracles()),
+            *(np.asarray(oracle(points)) for _, oracle in self.point_oracles()),
+        ]
 
     def check_results_do_not_depend_on_threads(self) -> None:
         compute = self._compute_all(self.normal(23, scale=3.0))
@@ -426,21 +506,3 @@ class _Suite:
         expected = compute()
         problem = in_forked_child(compute, expected)
         assert problem is None, problem
-
-
-class _raises:
-    """A small ``pytest.raises``, so that the suite needs no pytest."""
-
-    def __init__(self, error: type[BaseException], broken: str, *words: str) -> None:
-        self.error, self.broken, self.words = error, broken, words
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, value: Any, trace: Any) -> bool:
-        assert kind is not None, self.broken
-        if not issubclass(kind, self.error):
-            return False
-        for word in self.words:
-            assert word in str(value), f"the error does not say {word!r}: {value}"
-        return True
