@@ -44,6 +44,9 @@ class CostFunction(Cost):
         if not callable(self.function):
             raise InvalidInput(f"function is {self.function!r}, expected a function of an answer and a truth")
 
+    def __repr__(self) -> str:
+        return f"CostFunction({getattr(self.function, '__qualname__', type(self.function).__name__)})"
+
     def __call__(self, y_pred: ArrayLike, y_true: ArrayLike) -> Array:
         answers, truths = self._outputs(y_pred, y_true)
         if answers.ndim == 0:

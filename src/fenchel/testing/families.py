@@ -106,7 +106,7 @@ class FamilySuite:
         vertices = self.family.argmax(Ragged.of(self.batch()))
         outputs = self.family.decode(vertices)
         assert len(outputs) == len(vertices), "decode loses items"
-        again = self.family.encode(outputs)
+        again: Any = self.family.encode(outputs)
         assert np.array_equal(again.sizes, vertices.sizes), "encode(decode(v)) has other sizes than v"
         assert np.array_equal(again.flat, vertices.flat), "encode(decode(v)) is not v"
         assert self.family.encode(outputs, np.float32).dtype == np.float32, "encode ignores dtype"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,6 +14,7 @@ from .._core.errors import InvalidInput
 from .._core.types import Array
 from ..losses.base import Loss
 from ..losses.fenchel_young import FenchelYoung
+from ..structures.base import Structure
 from ..structures.ragged import Family, Ragged
 from ._tools import in_forked_child, in_many_threads, raises, with_thread_counts
 from .families import family_batch
@@ -39,7 +41,7 @@ def loss_checks(loss: Loss, *, seed: int = 0, accuracy: float = 1e-7) -> Iterato
     """The checks that apply to a loss, as (name, function) pairs; on a family they run on its examples, and together."""
     if isinstance(loss.structure, Family):
         for member in loss.structure.examples:
-            for name, check in loss_checks(loss._with_structure(member), seed=seed, accuracy=accuracy):
+            for name, check in loss_checks(_on(loss, member), seed=seed, accuracy=accuracy):
                 yield f"{member!r}-{name}", check
         yield "batch_equals_members", partial(_check_family, loss, seed, accuracy)
         return
@@ -47,6 +49,11 @@ def loss_checks(loss: Loss, *, seed: int = 0, accuracy: float = 1e-7) -> Iterato
     for name in dir(suite):
         if name.startswith("check_"):
             yield name.removeprefix("check_"), partial(_run, suite, name)
+
+
+def _on(loss: Loss, structure: Structure) -> Loss:
+    made: Loss = dataclasses.replace(loss, structure=structure)  # type: ignore[type-var]
+    return made
 
 
 def _run(suite: _Suite, name: str) -> None:
@@ -64,7 +71,7 @@ def _check_family(loss: Any, seed: int, accuracy: float) -> None:
         predictions = loss.predict(scores)
         assert values.shape == (len(theta),), "there is not one value per item"
         for i, t in enumerate(theta):
-            alone = loss._with_structure(loss.structure.member(t.size))
+            alone = _on(loss, loss.structure.member(t.size))
             value, gradient = alone.value_and_grad(t, v[i])
             assert np.isclose(values[i], value, rtol=1e-9, atol=1e-12), f"value {i} differs from its own"
             assert np.allclose(gradients[i].ravel(), gradient.ravel(), atol=10 * accuracy), f"gradient {i} differs"

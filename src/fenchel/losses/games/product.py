@@ -40,9 +40,13 @@ class ProductGame(Game):
 
     def solve(self, theta: Any, accuracy: Accuracy = USUAL, start: Any = None) -> Equilibrium:
         n, times = len(theta), self.structure.times
-        split = self.structure._split(theta)
         states = None if start is None else np.concatenate([np.asarray(s, object) for s in start])
-        part = self.structure._factors(lambda _: self.factor.solve(split, accuracy, states), theta)
+
+        def play(structure: Structure, parts: Array) -> Equilibrium:
+            game = self.factor if structure is self.structure.structure else find_game(structure, self.cost)
+            return game.solve(parts, accuracy, states)
+
+        part = self.structure._factors(play, theta)
         state = None
         if part.state is not None:
             state = np.empty(n, object)
