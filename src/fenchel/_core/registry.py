@@ -165,6 +165,18 @@ def _fill() -> None:
     )
     register("structure", "product", f"{s}.product:Product", "several independent outputs of one structure",
              "Product(Simplex(3), 2)", "Product(OrderSimplex(3), 2)", "Product(Cube(2), 1)")  # fmt: skip
+    register(
+        "structure",
+        "chain",
+        f"{s}.chain:Chain",
+        "a label for each position of a sequence, neighbours scored together",
+        "Chain(3, 3)",
+        "Chain(1, 2)",
+        "Chain(0, 2)",
+        "Chain(5, 1)",
+        "Chain(3, 2, tied=True)",
+    )
+    register("structure", "chains", f"{s}.chain:Chains", "chains of any lengths")
 
     r = "fenchel.losses.regularizers"
     register("regularizer", "euclidean", f"{r}:Euclidean", "half the squared norm: Euclidean projection", "Euclidean()")

@@ -24,7 +24,7 @@ from .._core.checks import (
 )
 from .._core.errors import IntractableOracle, InvalidInput, MissingOracle, warn_user
 from .._core.ragged import item_max
-from .._core.types import Array, ArrayLike
+from .._core.types import Array, ArrayLike, IntArray
 
 __all__ = ["ORACLES", "Accuracy", "Solved", "Structure"]
 
@@ -84,7 +84,8 @@ class Structure(ABC):
     class_coding: ClassVar[str | None] = None
     """How a vertex writes a class, where outputs are classes: ``"one_hot"`` or ``"thresholds"``."""
     part_coding: ClassVar[str | None] = None
-    """How a vertex writes its parts: ``"entry"`` (each entry is one) or ``"one_hot"`` (each is a group with one 1)."""
+    """How a vertex writes its parts: ``"entry"`` (each entry is one), ``"one_hot"`` (each is a group with one 1) or
+    ``"labels"`` (outputs are labels of positions, which ``position_marginals`` reads; there may be other parts)."""
     intractable: ClassVar[frozenset[str]] = frozenset()
     """Which of the missing oracles no tractable algorithm can exist for."""
     exact_constants: ClassVar[bool] = True
@@ -302,6 +303,18 @@ class Structure(ABC):
     def class_mean(self, distribution: Array) -> Array:
         """Σ p_y φ(y) for rows of numbers p over classes: the point that a distribution makes."""
         return (distribution @ self._vertices().reshape(-1, self.dim)).reshape(-1, *self.shape)
+
+    def position_marginals(self, mu: Any) -> Array:
+        """Each position's distribution over labels, (positions of all rows, labels), where outputs label positions."""
+        raise NotImplementedError
+
+    def position_scores(self, values: Array, like: Any) -> Any:
+        """Rows of the sizes of ``like`` that give each label of each position its value, and other parts zero."""
+        raise NotImplementedError
+
+    def position_index(self, rows: Any) -> tuple[IntArray, IntArray]:
+        """Of each position of all rows: its number in its row, and how many the row has."""
+        raise NotImplementedError
 
     def take(self, idx: Any) -> Structure:
         """The structure for some items of the batch; only one whose items differ (contexts) overrides this."""

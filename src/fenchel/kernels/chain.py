@@ -1,0 +1,1060 @@
+"""Inner loops of labelled chains: Viterbi, the k best, forward-backward, draws, and what reads and writes points.
+
+All take chains of any lengths at once. Chain n has lengths[n] positions; its numbers begin at starts[n] of a flat array:
+the nodes, position by position, then one k x k table of edges (row: the label on the left) for each pair of neighbours.
+With ``tied`` there is a single table, the same at all pairs; in a point it holds how often each transition occurs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._core.compile import exact_inline_kernel, exact_kernel, inline_kernel, kernel
+from .._core.types import Array, IntArray
+from .special import fast_exp
+
+__all__ = [
+    "IMPOSSIBLE",
+    "SOLVED",
+    "assemble",
+    "center",
+    "decompose",
+    "draw",
+    "draw_path",
+    "edge_sums",
+    "forward_backward",
+    "gather_edges",
+    "gather_nodes",
+    "k_best",
+    "kl_project",
+    "negative_entropy",
+    "read_labels",
+    "violation",
+    "viterbi",
+    "write_vertices",
+]
+
+SOLVED, IMPOSSIBLE, _LOSES_DIGITS = range(3)
+
+# exp is taken of scores less the largest of their position (or table). Where they spread no further than this, and no
+# forward probability is smaller than _LEAST, every product of two probabilities and two exponentials is a normal
+# number, so nothing is lost; elsewhere the recursion works with logarithms.
+_WIDEST = 230.0
+_LEAST = 1e-150
+_NO_EXP = -700.0
+
+
+@inline_kernel
+def _largest(lengths, start, stop):  # type: ignore[no-untyped-def]
+    top = 0
+    for n in range(start, stop):
+        top = max(top, lengths[n])
+    return top
+
+
+@inline_kernel
+def _top_and_spread(values, at, m):  # type: ignore[no-untyped-def]
+    """The largest of m scores, and how far below it the least lies that is allowed."""
+    top = -np.inf
+    low = np.inf
+    for i in range(m):
+        x = values[at + i]
+        top = x if x > top else top
+        y = x if x > -np.inf else np.inf
+        low = y if y < low else low
+    return top, top - low
+
+
+@inline_kernel
+def _exp_row(values, at, m, top, out, to):  # type: ignore[no-untyped-def]
+    for i in range(m):
+        x = values[at + i] - top
+        y = fast_exp(x)
+        out[to + i] = y if x > _NO_EXP else 0.0
+
+
+@exact_inline_kernel
+def _same(values, a, b, m):  # type: ignore[no-untyped-def]
+    for i in range(m):
+        if values[a + i] != values[b + i]:
+            return False
+    return True
+
+
+# -- the best labelling ------------------------------------------------------------------------------------------------
+
+
+@exact_kernel
+def viterbi(
+    start: int,
+    stop: int,
+    theta: Array,
+    starts: IntArray,
+    lengths: IntArray,
+    k: int,
+    tied: bool,
+    labels: IntArray,
+    label_starts: IntArray,
+    status: IntArray,
+) -> None:
+    """A labelling of highest score; of several the first in lexicographic order. O(length k^2) each.
+
+    rest[t, i] is the best score of positions t, t + 1, ... when t has label i, less a constant of the position, so that
+    numbers do not grow with the length. It runs from the back, so that the labels can be read off from the front.
+    """
+    rest = np.empty((_largest(lengths, start, stop), k))
+    turned = np.empty((k, k))
+    held = np.int64(-1)
+    for n in range(start, stop):
+        length, lo, out = lengths[n], starts[n], label_starts[n]
+        status[n] = SOLVED
+        for t in range(length - 1, -1, -1):
+            row = rest[t]
+            at = lo + t * k
+            if t == length - 1:
+                for i in range(k):
+                    row[i] = theta[at + i]
+            else:
+                table = lo + length * k + (0 if tied else t * k * k)
+                if table != held and not (tied and held >= 0 and _same(theta, table, held, k * k)):
+                    for i in range(k):
+                        for j in range(k):
+                            turned[j, i] = theta[table + i * k + j]
+                    held = table
+                after = rest[t + 1]
+                for i in range(k):
+                    row[i] = turned[0, i] + after[0]
+                for j in range(1, k):
+                    x = after[j]
+                    column = turned[j]
+                    for i in range(k):
+                        y = column[i] + x
+                        row[i] = y if y > row[i] else row[i]
+                for i in range(k):
+                    row[i] += theta[at + i]
+            top = -np.inf
+            for i in range(k):
+                top = row[i] if row[i] > top else top
+            if not top > -np.inf:
+                status[n] = IMPOSSIBLE
+                break
+            for i in range(k):
+                row[i] -= top
+        if status[n] == IMPOSSIBLE:
+            for t in range(length):
+                labels[out + t] = 0
+            continue
+        label = 0
+        for t in range(length):
+            row = rest[t]
+            best = -np.inf
+            chosen = 0
+            table = lo + length * k + (0 if tied else (t - 1) * k * k) + label * k
+            for j in range(k):
+                x = row[j] if t == 0 else theta[table + j] + row[j]
+                if x > best:
+                    best = x
+                    chosen = j
+            label = chosen
+            labels[out + t] = label
+
+
+@exact_kernel
+def k_best(
+    start: int,
+    stop: int,
+    theta: Array,
+    starts: IntArray,
+    lengths: IntArray,
+    k: int,
+    tied: bool,
+    m: int,
+    labels: IntArray,
+    label_starts: IntArray,
+    scores: Array,
+    status: IntArray,
+) -> None:
+    """The m labellings of highest score, best first; labels are -1 and the score -inf where there are fewer.
+
+    labels[m * label_starts[n]:] holds chain n's, one after the other. O(length k^2 m) each: for each label of a
+    position the m best completions, merged from those of the next position.
+    """
+    longest = _largest(lengths, start, stop)
+    value = np.empty((longest, k, m))
+    label_after = np.empty((longest, k, m), np.int64)
+    rank_after = np.empty((longest, k, m), np.int64)
+    count = np.empty((longest, k), np.int64)
+    ahead = np.empty(k, np.int64)
+    for n in range(start, stop):
+        length, lo, out = lengths[n], starts[n], m * label_starts[n]
+        for t in range(length - 1, -1, -1):
+            for i in range(k):
+                if t == length - 1:
+                    value[t, i, 0] = 0.0
+                    count[t, i] = 1
+                    continue
+                table = lo + length * k + (0 if tied else t * k * k) + i * k
+                node = lo + (t + 1) * k
+                ahead[:] = 0
+                found = 0
+                while found < m:
+                    best = -np.inf
+                    chosen = -1
+                    for j in range(k):
+                        if ahead[j] < count[t + 1, j]:
+                            x = theta[table + j] + theta[node + j] + value[t + 1, j, ahead[j]]
+                            if x > best:
+                                best = x
+                                chosen = j
+                    if chosen < 0:
+                        break
+                    value[t, i, found] = best
+                    label_after[t, i, found] = chosen
+                    rank_after[t, i, found] = ahead[chosen]
+                    ahead[chosen] += 1
+                    found += 1
+                count[t, i] = found
+        ahead[:] = 0
+        status[n] = SOLVED
+        for r in range(m):
+            best = -np.inf
+            chosen = -1
+            if length == 0:
+                best = 0.0 if r == 0 else -np.inf
+            for i in range(k):
+                if length > 0 and ahead[i] < count[0, i]:
+                    x = theta[lo + i] + value[0, i, ahead[i]]
+                    if x > best:
+                        best = x
+                        chosen = i
+            scores[n, r] = best
+            if chosen < 0:
+                for t in range(length):
+                    labels[out + r * length + t] = -1
+                if r == 0 and length > 0:
+                    status[n] = IMPOSSIBLE
+                continue
+            label = chosen
+            rank = ahead[chosen]
+            ahead[chosen] += 1
+            for t in range(length):
+                labels[out + r * length + t] = label
+                if t < length - 1:
+                    label, rank = label_after[t, label, rank], rank_after[t, label, rank]
+
+
+# -- sums over all labellings ------------------------------------------------------------------------------------------
+
+
+@inline_kernel
+def _forward(theta, lo, length, k, stride, edges, table, fresh, alpha, into):  # type: ignore[no-untyped-def]
+    """Forward probabilities in the scale of probabilities; (status, log of the sum over all labellings).
+
+    alpha[t] is the distribution of the label at t given the scores up to t, into[t, j] the sum of alpha[t - 1, i] E[i, j]
+    over i. E, the exponential of a table less its largest score, goes to edges[table + t * stride:]; unless ``fresh`` the
+    one table of a tied chain is there already.
+    """
+    log_sum = 0.0
+    product = 1.0
+    spread, edge_top = 0.0, 0.0
+    for t in range(length):
+        at = lo + t * k
+        top, width = _top_and_spread(theta, at, k)
+        if not top > -np.inf:
+            return IMPOSSIBLE, -np.inf
+        row = alpha[t]
+        _exp_row(theta, at, k, top, row, 0)
+        log_sum += top
+        total = 0.0
+        if t == 0:
+            if width > _WIDEST:
+                return _LOSES_DIGITS, 0.0
+            for j in range(k):
+                total += row[j]
+        else:
+            to = table + (t - 1) * stride
+            source = lo + length * k + (t - 1) * stride
+            if t == 1 or stride > 0:
+                edge_top, spread = _top_and_spread(theta, source, k * k)
+                if not edge_top > -np.inf:
+                    return IMPOSSIBLE, -np.inf
+                if fresh or stride > 0:
+                    _exp_row(theta, source, k * k, edge_top, edges, to)
+            if width + spread > _WIDEST:
+                return _LOSES_DIGITS, 0.0
+            log_sum += edge_top
+            before = alpha[t - 1]
+            arriving = into[t]
+            a = before[0]
+            for j in range(k):
+                arriving[j] = a * edges[to + j]
+            for i in range(1, k):
+                a = before[i]
+                line = to + i * k
+                for j in range(k):
+                    arriving[j] += a * edges[line + j]
+            for j in range(k):
+                x = row[j] * arriving[j]
+                row[j] = x
+                total += x
+        if not total > 0.0:
+            return IMPOSSIBLE, -np.inf
+        share = 1.0 / total
+        low = 0
+        for j in range(k):
+            x = row[j] * share
+            row[j] = x
+            low += 1 if (x > 0.0 and x < _LEAST) else 0
+        if low > 0:
+            return _LOSES_DIGITS, 0.0
+        product *= total
+        if product < 1e-140 or product > 1e140:
+            log_sum += np.log(product)
+            product = 1.0
+    return SOLVED, log_sum + np.log(product)
+
+
+@inline_kernel
+def _forward_in_logs(theta, lo, length, k, stride, alpha, into, peak):  # type: ignore[no-untyped-def]
+    """The same with logarithms: alpha[t] less its largest, and log sum exp(alpha[t - 1, i] + e[i, j]) over i as
+    peak[t, j] + log(into[t, j])."""
+    log_sum = 0.0
+    for t in range(length):
+        row = alpha[t]
+        at = lo + t * k
+        top = -np.inf
+        for j in range(k):
+            x = theta[at + j]
+            if t > 0:
+                before = alpha[t - 1]
+                table = lo + length * k + (t - 1) * stride + j
+                high = -np.inf
+                for i in range(k):
+                    high = max(high, before[i] + theta[table + i * k])
+                total = 0.0
+                if high > -np.inf:
+                    for i in range(k):
+                        total += np.exp(before[i] + theta[table + i * k] - high)
+                    x += high + np.log(total)
+                else:
+                    x = -np.inf
+                peak[t, j] = high
+                into[t, j] = total
+            row[j] = x
+            top = max(top, x)
+        if not top > -np.inf:
+            return IMPOSSIBLE, -np.inf
+        for j in range(k):
+            row[j] -= top
+        log_sum += top
+    total = 0.0
+    if length > 0:
+        row = alpha[length - 1]
+        for j in range(k):
+            total += np.exp(row[j])
+        log_sum += np.log(total)
+    return SOLVED, log_sum
+
+
+@inline_kernel
+def _collect(product, log_product, factor):  # type: ignore[no-untyped-def]
+    """One more factor, at most one, of a product whose logarithm is wanted."""
+    if factor < 1e-140:
+        return product, log_product + np.log(factor)
+    product *= factor
+    if product < 1e-140:
+        return 1.0, log_product + np.log(product)
+    return product, log_product
+
+
+@kernel
+def forward_backward(
+    start: int,
+    stop: int,
+    theta: Array,
+    starts: IntArray,
+    lengths: IntArray,
+    k: int,
+    tied: bool,
+    truth: IntArray,
+    label_starts: IntArray,
+    mu: Array,
+    log_partition: Array,
+    log_likelihood: Array,
+    status: IntArray,
+) -> None:
+    """Marginals and log-partition of the Gibbs distribution; if ``truth`` is not empty also its log-probability.
+
+    Backwards, the pair (i, j) has the probability of j times that of i given j and the scores before, a quotient of
+    forward numbers. So pairs and single labels agree to rounding, and the log-probability of the truth is a sum of terms
+    of one sign: no two large numbers are subtracted. O(length k^2) each.
+    """
+    longest = _largest(lengths, start, stop)
+    alpha, into, peak = np.empty((longest, k)), np.empty((longest, k)), np.empty((longest, k))
+    weight = np.empty(k)
+    shared = np.empty(k * k)
+    held = np.int64(-1)
+    stride = 0 if tied else k * k
+    for n in range(start, stop):
+        length, lo = lengths[n], starts[n]
+        first = lo + length * k
+        known = tied and held >= 0 and _same(theta, first, held, k * k)
+        edges = shared if tied else mu
+        table = np.int64(0) if tied else first
+        done, total = _forward(theta, lo, length, k, stride, edges, table, not known, alpha, into)
+        if tied and length > 1:
+            held = first if done == SOLVED or known else np.int64(-1)
+        logs = done == _LOSES_DIGITS
+        if logs:
+            done, total = _forward_in_logs(theta, lo, length, k, stride, alpha, into, peak)
+        status[n] = done
+        log_partition[n] = total
+        log_likelihood[n] = 0.0
+        if tied:
+            for x in range(k * k):
+                mu[first + x] = 0.0
+        if done == IMPOSSIBLE or length == 0:
+            continue
+        last = lo + (length - 1) * k
+        row = alpha[length - 1]
+        asked = truth.shape[0] > 0
+        product, log_product = 1.0, 0.0
+        if logs:
+            total = 0.0
+            for j in range(k):
+                total += np.exp(row[j])
+            for j in range(k):
+                mu[last + j] = np.exp(row[j]) / total
+            if asked:
+                log_product = row[truth[label_starts[n] + length - 1]] - np.log(total)
+        else:
+            for j in range(k):
+                mu[last + j] = row[j]
+            if asked:
+                product, log_product = _collect(product, log_product, row[truth[label_starts[n] + length - 1]])
+        for t in range(length - 2, -1, -1):
+            row = alpha[t]
+            node, after = lo + t * k, lo + (t + 1) * k
+            line = first + t * stride
+            if logs:
+                if asked:
+                    i, j = truth[label_starts[n] + t], truth[label_starts[n] + t + 1]
+                    log_share = row[i] + theta[line + i * k + j] - peak[t + 1, j] - np.log(into[t + 1, j])
+                    log_product += log_share if peak[t + 1, j] > -np.inf else -np.inf
+                for i in range(k):
+                    mu[node + i] = 0.0
+                for j in range(k):
+                    high = peak[t + 1, j]
+                    allowed = high > -np.inf
+                    x = mu[after + j] / into[t + 1, j] if allowed else 0.0
+                    for i in range(k):
+                        y = x * np.exp(row[i] + theta[line + i * k + j] - high) if allowed else 0.0
+                        mu[node + i] += y
+                        if tied:
+                            mu[line + i * k + j] += y
+                        else:
+                            mu[line + i * k + j] = y
+                continue
+            arriving = into[t + 1]
+            place = table + t * stride
+            if asked:
+                i, j = truth[label_starts[n] + t], truth[label_starts[n] + t + 1]
+                share = row[i] * edges[place + i * k + j] / arriving[j] if arriving[j] > 0.0 else 0.0
+                product, log_product = _collect(product, log_product, share)
+            for j in range(k):
+                x = arriving[j]
+                y = mu[after + j] / (x if x > 0.0 else 1.0)
+                weight[j] = y if x > 0.0 else 0.0
+            if tied:
+                for i in range(k):
+                    a = row[i]
+                    to = place + i * k
+                    counts = line + i * k
+                    total = 0.0
+                    for j in range(k):
+                        x = weight[j]
+                        total += edges[to + j] * x
+                        mu[counts + j] += a * x
+                    mu[node + i] = a * total
+            else:
+                for i in range(k):
+                    a = row[i]
+                    to = place + i * k
+                    total = 0.0
+                    for j in range(k):
+                        x = a * edges[to + j] * weight[j]
+                        total += x
+                        mu[to + j] = x
+                    mu[node + i] = total
+        if tied and not logs:
+            for x in range(k * k):
+                mu[first + x] *= shared[x]
+        if asked:
+            log_likelihood[n] = log_product + np.log(product)
+
+
+@kernel
+def draw(
+    start: int,
+    stop: int,
+    theta: Array,
+    starts: IntArray,
+    lengths: IntArray,
+    k: int,
+    tied: bool,
+    uniform: Array,
+    labels: IntArray,
+    label_starts: IntArray,
+    status: IntArray,
+) -> None:
+    """A labelling from the Gibbs distribution, by one uniform number for each position: forwards, then draws back."""
+    longest = _largest(lengths, start, stop)
+    alpha, into, peak = np.empty((longest, k)), np.empty((longest, k)), np.empty((longest, k))
+    share = np.empty(k)
+    stride = 0 if tied else k * k
+    edges = np.empty(k * k * (1 if tied else max(longest - 1, 1)))
+    for n in range(start, stop):
+        length, lo = lengths[n], starts[n]
+        first = lo + length * k
+        done, _ = _forward(theta, lo, length, k, stride, edges, 0, True, alpha, into)
+        logs = done == _LOSES_DIGITS
+        if logs:
+            done, _ = _forward_in_logs(theta, lo, length, k, stride, alpha, into, peak)
+        status[n] = done
+        label = 0
+        for t in range(length - 1, -1, -1):
+            at = label_starts[n] + t
+            if done == IMPOSSIBLE:
+                labels[at] = 0
+                continue
+            row = alpha[t]
+            for i in range(k):
+                x = row[i]
+                if logs:
+                    if t < length - 1:
+                        x += theta[first + t * stride + i * k + label] - peak[t + 1, label]
+                    x = np.exp(x)
+                elif t < length - 1:
+                    x *= edges[t * stride + i * k + label]
+                share[i] = x
+            label = _draw_index(share, k, uniform[at])
+            labels[at] = label
+
+
+@inline_kernel
+def _draw_index(share, k, u):  # type: ignore[no-untyped-def]
+    """An index in proportion to the shares, never one without a share."""
+    total = 0.0
+    for i in range(k):
+        total += share[i]
+    total *= u
+    chosen = 0
+    for i in range(k):
+        if share[i] > 0.0:
+            chosen = i
+            total -= share[i]
+            if total < 0.0:
+                break
+    return chosen
+
+
+# -- points of the hull ------------------------------------------------------------------------------------------------
+
+
+@kernel
+def draw_path(
+    start: int,
+    stop: int,
+    mu: Array,
+    starts: IntArray,
+    lengths: IntArray,
+    k: int,
+    uniform: Array,
+    labels: IntArray,
+    label_starts: IntArray,
+) -> None:
+    """A labelling whose mean vertex is mu (not tied): the Markov chain with these pairs."""
+    share = np.empty(k)
+    for n in range(start, stop):
+        length, lo = lengths[n], starts[n]
+        label = 0
+        for t in range(length):
+            at = lo if t == 0 else lo + length * k + (t - 1) * k * k + label * k
+            for j in range(k):
+                share[j] = max(mu[at + j], 0.0)
+            label = _draw_index(share, k, uniform[label_starts[n] + t])
+            labels[label_starts[n] + t] = label
+
+
+@kernel
+def write_vertices(
+    start: int,
+    stop: int,
+    labels: IntArray,
+    label_starts: IntArray,
+    starts: IntArray,
+    lengths: IntArray,
+    k: int,
+    tied: bool,
+    out: Array,
+) -> None:
+    """The vertex of each labelling."""
+    for n in range(start, stop):
+        length, lo, at = lengths[n], starts[n], label_starts[n]
+        first = lo + length * k
+        size = length * k + k * k * (1 if tied else max(length - 1, 0))
+        for x in range(size):
+            out[lo + x] = 0.0
+        for t in range(length):
+            j = labels[at + t]
+            out[lo + t * k + j] = 1.0
+            if t > 0:
+                out[first + (0 if tied else (t - 1) * k * k) + labels[at + t - 1] * k + j] += 1.0
+
+
+@kernel
+def read_labels(
+    start: int,
+    stop: int,
+    points: Array,
+    starts: IntArray,
+    lengths: IntArray,
+    k: int,
+    labels: IntArray,
+    label_starts: IntArray,
+    sure: Array,
+) -> None:
+    """The label with the largest entry at each position; ``sure`` where every position has one 1 and zeros."""
+    for n in range(start, stop):
+        lo = starts[n]
+        sure[n] = True
+        for t in range(lengths[n]):
+            at = lo + t * k
+            best = 0
+            zeros = 0
+            for i in range(k):
+                zeros += 1 if points[at + i] == 0.0 else 0
+                if points[at + i] > points[at + best]:
+                    best = i
+            labels[label_starts[n] + t] = best
+            if zeros != k - 1 or points[at + best] != 1.0:
+                sure[n] = False
+
+
+@kernel
+def assemble(
+    start: int,
+    stop: int,
+    nodes: Array,
+    tables: Array,
+    pair_starts: IntArray,
+    label_starts: IntArray,
+    starts: IntArray,
+    lengths: IntArray,
+    k: int,
+    tied: bool,
+    out: Array,
+) -> None:
+    """Nodes (a row for each position of the set) and tables in the layout of scores.
+
+    ``tables`` holds no table (edges become zero), one for all pairs, or one for each pair, those of chain n from
+    pair_starts[n] on.
+    """
+    for n in range(start, stop):
+        length, lo, row = lengths[n], starts[n], label_starts[n]
+        for t in range(length):
+            for i in range(k):
+                out[lo + t * k + i] = nodes[row + t, i]
+        for t in range(1 if tied else max(length - 1, 0)):
+            at = lo + length * k + t * k * k
+            which = pair_starts[n] + t if tables.shape[0] > 1 else 0
+            for x in range(k * k):
+                out[at + x] = tables[which, x] if tables.shape[0] > 0 else 0.0
+
+
+@kernel
+def gather_nodes(
+    start: int,
+    stop: int,
+    values: Array,
+    starts: IntArray,
+    lengths: IntArray,
+    k: int,
+    label_starts: IntArray,
+    out: Array,
+) -> None:
+    """The numbers of the nodes, a row for each position of the set."""
+    for n in range(start, stop):
+        for t in range(lengths[n]):
+            for i in range(k):
+                out[label_starts[n] + t, i] = values[starts[n] + t * k + i]
+
+
+@kernel
+def gather_edges(
+    start: int,
+    stop: int,
+    values: Array,
+    starts: IntArray,
+    lengths: IntArray,
+    k: int,
+    pair_starts: IntArray,
+    out: Array,
+) -> None:
+    """The numbers of the edges (not tied), a table for each pair of the set."""
+    for n in range(start, stop):
+        for t in range(lengths[n] - 1):
+            for x in range(k * k):
+                out[pair_starts[n] + t, x] = values[starts[n] + lengths[n] * k + t * k * k + x]
+
+
+@kernel
+def edge_sums(
+    start: int,
+    stop: int,
+    values: Array,
+    starts: IntArray,
+    lengths: IntArray,
+    k: int,
+    tied: bool,
+    block: int,
+    out: Array,
+) -> None:
+    """out[b]: the sum of the tables of chains b * block to (b + 1) * block."""
+    for b in range(start, stop):
+        out[b] = 0.0
+        for n in range(b * block, min((b + 1) * block, lengths.shape[0])):
+            for t in range(1 if tied else max(lengths[n] - 1, 0)):
+                at = starts[n] + lengths[n] * k + t * k * k
+                for x in range(k * k):
+                    out[b, x] += values[at + x]
+
+
+@exact_kernel
+def center(
+    start: int,
+    stop: int,
+    theta: Array,
+    starts: IntArray,
+    lengths: IntArray,
+    k: int,
+    tied: bool,
+    out: Array,
+) -> None:
+    """Scores less the largest of their position, or of their table."""
+    for n in range(start, stop):
+        length, lo = lengths[n], starts[n]
+        n_tables = 1 if tied else max(length - 1, 0)
+        for t in range(length + n_tables):
+            m = k if t < length else k * k
+            at = lo + t * k if t < length else lo + length * k + (t - length) * k * k
+            top = -np.inf
+            for i in range(m):
+                top = theta[at + i] if theta[at + i] > top else top
+            top = top if top > -np.inf else 0.0
+            for i in range(m):
+                out[at + i] = theta[at + i] - top
+
+
+@kernel
+def violation(
+    start: int, stop: int, mu: Array, starts: IntArray, lengths: IntArray, k: int, tied: bool, out: Array
+) -> None:
+    """The largest violation of: nothing negative, each position sums to one, pairs agree with their two positions.
+
+    Tied, pairs are known by their sums over positions only: they agree with the sums of all positions but the last
+    (labels on the left) and but the first (on the right), which is necessary, not sufficient.
+    """
+    left, right = np.empty(k), np.empty(k)
+    for n in range(start, stop):
+        length, lo = lengths[n], starts[n]
+        first = lo + length * k
+        worst = 0.0
+        for t in range(length):
+            total = 0.0
+            for i in range(k):
+                x = mu[lo + t * k + i]
+                total += x
+                worst = max(worst, -x)
+            worst = max(worst, abs(total - 1.0))
+        n_tables = 1 if tied else max(length - 1, 0)
+        for t in range(n_tables):
+            left[:] = 0.0
+            right[:] = 0.0
+            if tied:
+                for s in range(length - 1):
+                    for i in range(k):
+                        left[i] -= mu[lo + s * k + i]
+                        right[i] -= mu[lo + (s + 1) * k + i]
+            else:
+                for i in range(k):
+                    left[i] -= mu[lo + t * k + i]
+                    right[i] -= mu[lo + (t + 1) * k + i]
+            at = first + t * k * k
+            for i in range(k):
+                for j in range(k):
+                    x = mu[at + i * k + j]
+                    left[i] += x
+                    right[j] += x
+                    worst = max(worst, -x)
+            for i in range(k):
+                worst = max(worst, abs(left[i]), abs(right[i]))
+        out[n] = worst
+
+
+@kernel
+def negative_entropy(start: int, stop: int, mu: Array, starts: IntArray, lengths: IntArray, k: int, out: Array) -> None:
+    """Minus the entropy of the Markov chain with these pairs (not tied): pairs less the positions they share."""
+    for n in range(start, stop):
+        length, lo = lengths[n], starts[n]
+        total = 0.0
+        for x in range(length * k):
+            inner = k <= x < (length - 1) * k
+            if length == 1 or inner:
+                p = mu[lo + x]
+                total -= (p * np.log(p) if p > 0.0 else 0.0) * (1.0 if length > 1 else -1.0)
+        for x in range(k * k * max(length - 1, 0)):
+            p = mu[lo + length * k + x]
+            total += p * np.log(p) if p > 0.0 else 0.0
+        out[n] = total
+
+
+@kernel
+def decompose(start: int, stop: int, rest: Array, length: int, k: int, weights: Array, labels: IntArray) -> int:
+    """Labellings and weights whose mean is the chain with the pairs ``rest`` (two positions at least), which are used up.
+
+    Every labelling takes the largest pair that is left at each step and uses up at least one pair, so there are at
+    most as many as pairs. Returns their number. O(length k) each. The range is not used: one chain a call.
+    """
+    count = 0
+    while count < weights.shape[0]:
+        best = 0
+        for x in range(k * k):
+            best = x if rest[x] > rest[best] else best
+        amount = rest[best]
+        label = best % k
+        labels[count, 0] = best // k
+        labels[count, 1] = label
+        for t in range(1, length - 1):
+            at = t * k * k + label * k
+            chosen = 0
+            for j in range(k):
+                chosen = j if rest[at + j] > rest[at + chosen] else chosen
+            amount = min(amount, rest[at + chosen])
+            label = chosen
+            labels[count, t + 1] = label
+        if amount <= 1e-14:
+            break
+        for t in range(length - 1):
+            at = t * k * k + labels[count, t] * k + labels[count, t + 1]
+            rest[at] -= amount
+        weights[count] = amount
+        count += 1
+    return count
+
+
+# -- the Kullback-Leibler projection -----------------------------------------------------------------------------------
+
+
+@inline_kernel
+def _sum_ahead(theta, table, price, k, out):  # type: ignore[no-untyped-def]
+    """out[i] = log sum exp(theta[i, j] + price[j]) over j."""
+    for i in range(k):
+        line = table + i * k
+        top = -np.inf
+        for j in range(k):
+            top = max(top, theta[line + j] + price[j])
+        total = 0.0
+        if top > -np.inf:
+            for j in range(k):
+                x = theta[line + j] + price[j] - top
+                total += fast_exp(x) if x > _NO_EXP else 0.0
+            top += np.log(total)
+        out[i] = top
+
+
+@inline_kernel
+def _sum_behind(theta, table, price, k, out):  # type: ignore[no-untyped-def]
+    """out[j] = log sum exp(theta[i, j] + price[i]) over i."""
+    for j in range(k):
+        top = -np.inf
+        for i in range(k):
+            top = max(top, theta[table + i * k + j] + price[i])
+        total = 0.0
+        if top > -np.inf:
+            for i in range(k):
+                x = theta[table + i * k + j] + price[i] - top
+                total += fast_exp(x) if x > _NO_EXP else 0.0
+            top += np.log(total)
+        out[j] = top
+
+
+@inline_kernel
+def _settle_node(theta, at, k, ahead, behind, has_ahead, has_behind, right, left):  # type: ignore[no-untyped-def]
+    """The prices of one position at which the dual is least while all others stay; False if no label is possible.
+
+    The position and its pairs then agree on (theta + ahead + behind) / 3 as its log-distribution: all three entropies
+    count alike.
+    """
+    count = 1.0 + (1.0 if has_ahead else 0.0) + (1.0 if has_behind else 0.0)
+    top = -np.inf
+    for i in range(k):
+        x = theta[at + i] + (ahead[i] if has_ahead else 0.0) + (behind[i] if has_behind else 0.0)
+        top = max(top, x / count)
+    if not top > -np.inf:
+        return False
+    for i in range(k):
+        x = theta[at + i] + (ahead[i] if has_ahead else 0.0) + (behind[i] if has_behind else 0.0)
+        possible = x > -np.inf
+        x = x / count - top
+        right[i] = x - (ahead[i] if has_ahead else 0.0) if possible else -np.inf
+        left[i] = x - (behind[i] if has_behind else 0.0) if possible else -np.inf
+    return True
+
+
+@inline_kernel
+def _divergence(p, log_q):  # type: ignore[no-untyped-def]
+    """p log(p / q) - p + q, which is never negative, without a difference of nearly equal numbers."""
+    q = np.exp(log_q)
+    if p <= 0.0 or log_q == -np.inf:
+        return q
+    x = (q - p) / p
+    return p * (x - np.log1p(x)) if x < 1e8 else q + p * (np.log(p) - log_q) - p
+
+
+@kernel
+def kl_project(
+    start: int,
+    stop: int,
+    theta: Array,
+    starts: IntArray,
+    lengths: IntArray,
+    k: int,
+    tol: float,
+    max_iter: int,
+    mu: Array,
+    gap: Array,
+    n_iter: IntArray,
+    status: IntArray,
+) -> None:
+    """argmax <theta, mu> - <mu, log mu> over chains (not tied), by exact descent of the dual in one position's prices.
+
+    Each pair pays prices for the labels of its two positions, left[t] of the pair before t and right[t] of the pair after,
+    and position t gets them; at the least dual value pairs and positions agree. Sweeps go forwards and backwards,
+    O(length k^2) each. The start are prices that are optimal without entropies (from Viterbi's sums), so that what is
+    left to do does not grow with the scores. The point is the Markov chain that the pairs describe, feasible exactly; its
+    duality gap is a sum of divergences between the point and what each pair and position would choose.
+    """
+    longest = _largest(lengths, start, stop)
+    right, left = np.empty((longest, k)), np.empty((longest, k))
+    ahead, behind = np.empty((longest, k)), np.empty((longest, k))
+    p = np.empty((longest, k))
+    for n in range(start, stop):
+        length, lo = lengths[n], starts[n]
+        first = lo + length * k
+        status[n], gap[n], n_iter[n] = SOLVED, 0.0, 0
+        if length == 0:
+            continue
+        # best scores of what comes before a label, itself included, and of what comes after
+        scale = 0.0
+        for t in range(length):
+            for j in range(k):
+                top = 0.0 if t == 0 else -np.inf
+                if t > 0:
+                    for i in range(k):
+                        top = max(top, behind[t - 1, i] + theta[first + (t - 1) * k * k + i * k + j])
+                x = theta[lo + t * k + j]
+                behind[t, j] = top + x
+                scale = max(scale, abs(x) if x > -np.inf else 0.0)
+        for t in range(length - 1, -1, -1):
+            top = -np.inf
+            for i in range(k):
+                best = 0.0 if t == length - 1 else -np.inf
+                if t < length - 1:
+                    for j in range(k):
+                        x = theta[first + t * k * k + i * k + j]
+                        best = max(best, x + theta[lo + (t + 1) * k + j] + ahead[t + 1, j])
+                        scale = max(scale, abs(x) if x > -np.inf else 0.0)
+                ahead[t, i] = best
+                top = max(top, best + behind[t, i])
+            if not top > -np.inf:
+                status[n] = IMPOSSIBLE
+                break
+            for i in range(k):
+                half = 0.5 * (ahead[t, i] + behind[t, i] - top)
+                possible = half > -np.inf
+                right[t, i] = behind[t, i] - half if possible else -np.inf
+                left[t, i] = theta[lo + t * k + i] + ahead[t, i] - half if possible else -np.inf
+        if status[n] == IMPOSSIBLE:
+            continue
+        enough = tol + (2e-14 * scale) ** 2 * length
+        for t in range(length - 1):
+            _sum_ahead(theta, first + t * k * k, left[t + 1], k, ahead[t])
+        gap[n] = np.inf
+        for sweep in range(max_iter):
+            for t in range(length):
+                if t > 0:
+                    _sum_behind(theta, first + (t - 1) * k * k, right[t - 1], k, behind[t])
+                _settle_node(theta, lo + t * k, k, ahead[t], behind[t], t < length - 1, t > 0, right[t], left[t])
+            for t in range(length - 1, -1, -1):
+                if t < length - 1:
+                    _sum_ahead(theta, first + t * k * k, left[t + 1], k, ahead[t])
+                _settle_node(theta, lo + t * k, k, ahead[t], behind[t], t < length - 1, t > 0, right[t], left[t])
+            n_iter[n] = sweep + 1
+            gap[n] = _markov_gap(theta, lo, first, length, k, right, left, ahead, p, mu)
+            if gap[n] <= enough:
+                break
+        if not gap[n] <= enough:
+            status[n] = _LOSES_DIGITS
+
+
+@inline_kernel
+def _markov_gap(theta, lo, first, length, k, right, left, ahead, p, mu):  # type: ignore[no-untyped-def]
+    """Write the Markov chain of the pairs to mu; returns its duality gap."""
+    gap = 0.0
+    for t in range(length):
+        at = lo + t * k
+        # what the position would choose: its scores less the prices
+        row = p[t]
+        top = -np.inf
+        for i in range(k):
+            x = theta[at + i]
+            if t < length - 1:
+                x -= right[t, i] if right[t, i] > -np.inf else 0.0
+            if t > 0:
+                x -= left[t, i] if left[t, i] > -np.inf else 0.0
+            if (t < length - 1 and right[t, i] == -np.inf) or (t > 0 and left[t, i] == -np.inf):
+                x = -np.inf
+            row[i] = x
+            top = max(top, x)
+        total = 0.0
+        for i in range(k):
+            total += np.exp(row[i] - top)
+        top += np.log(total)
+        if t == 0:
+            for i in range(k):
+                mu[at + i] = np.exp(row[i] - top)
+        for i in range(k):
+            gap += _divergence(mu[at + i], row[i] - top)
+        if t == length - 1:
+            continue
+        table, after = first + t * k * k, lo + (t + 1) * k
+        top = -np.inf
+        for i in range(k):
+            mu[after + i] = 0.0
+            if right[t, i] > -np.inf:
+                top = max(top, right[t, i] + ahead[t, i])
+        total = 0.0
+        for i in range(k):
+            total += np.exp(right[t, i] + ahead[t, i] - top) if right[t, i] > -np.inf else 0.0
+        top += np.log(total)
+        for i in range(k):
+            x = mu[at + i]
+            for j in range(k):
+                score = theta[table + i * k + j] + left[t + 1, j]
+                allowed = score > -np.inf and ahead[t, i] > -np.inf
+                y = x * np.exp(score - ahead[t, i]) if allowed else 0.0
+                mu[table + i * k + j] = y
+                mu[after + j] += y
+                gap += _divergence(y, right[t, i] + score - top if allowed else -np.inf)
+    return gap
