@@ -36,10 +36,10 @@ __all__ = [
 
 SOLVED, IMPOSSIBLE, _LOSES_DIGITS = range(3)
 
-# exp is taken of scores less the largest of their position (or table). Where they spread no further than this, and no
-# forward probability is smaller than _LEAST, every product of two probabilities and two exponentials is a normal
-# number, so nothing is lost; elsewhere the recursion works with logarithms.
-_WIDEST = 230.0
+# exp is taken of scores less the largest of their position (or table). Where none that is allowed lies further below
+# than this, and no forward probability is smaller than _LEAST, every product of two probabilities and two exponentials
+# is a normal number, so nothing is lost; elsewhere the recursion works with logarithms.
+_FARTHEST = -115.0
 _LEAST = 1e-150
 _NO_EXP = -700.0
 
@@ -53,35 +53,60 @@ def _largest(lengths, start, stop):  # type: ignore[no-untyped-def]
 
 
 @inline_kernel
-def _top_and_spread(values, at, m):  # type: ignore[no-untyped-def]
-    """The largest of m scores, and how far below it the least lies that is allowed."""
-    top = -np.inf
-    low = np.inf
-    for i in range(m):
-        x = values[at + i]
-        top = x if x > top else top
-        y = x if x > -np.inf else np.inf
-        low = y if y < low else low
-    return top, top - low
+def _parts(values, lo, length, k, tied):  # type: ignore[no-untyped-def]
+    """Views of one chain's nodes (length, k) and tables (1 or length - 1, k, k).
+
+    Loops over their rows become vector code; those over flat places do not, for each may be counted from the end.
+    """
+    first = lo + length * k
+    m = 1 if tied else max(length - 1, 0)
+    return values[lo:first].reshape((length, k)), values[first : first + m * k * k].reshape((m, k, k))
 
 
 @inline_kernel
-def _exp_row(values, at, m, top, out, to):  # type: ignore[no-untyped-def]
-    for i in range(m):
-        x = values[at + i] - top
+def _top_of(row):  # type: ignore[no-untyped-def]
+    top = row[0]
+    for i in range(1, row.shape[0]):
+        top = row[i] if row[i] > top else top
+    return top
+
+
+@inline_kernel
+def _exp_row(row, top, out):  # type: ignore[no-untyped-def]
+    """out = exp(row - top), zero where that is forbidden; how many that are not lie too far below."""
+    far = 0
+    for i in range(row.shape[0]):
+        x = row[i] - top
+        far += 1 if (x < _FARTHEST and x > -np.inf) else 0
         y = fast_exp(x)
-        out[to + i] = y if x > _NO_EXP else 0.0
+        out[i] = y if x >= _FARTHEST else 0.0
+    return far
 
 
 @exact_inline_kernel
-def _same(values, a, b, m):  # type: ignore[no-untyped-def]
-    for i in range(m):
-        if values[a + i] != values[b + i]:
-            return False
+def _same(a, b):  # type: ignore[no-untyped-def]
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            if a[i, j] != b[i, j]:
+                return False
     return True
 
 
 # -- the best labelling ------------------------------------------------------------------------------------------------
+
+
+@exact_inline_kernel
+def _best_ahead(turned, after, best):  # type: ignore[no-untyped-def]
+    """best[i] = max turned[j, i] + after[j] over j."""
+    k = best.shape[0]
+    line, x = turned[0], after[0]
+    for i in range(k):
+        best[i] = line[i] + x
+    for j in range(1, k):
+        line, x = turned[j], after[j]
+        for i in range(k):
+            y = line[i] + x
+            best[i] = y if y > best[i] else best[i]
 
 
 @exact_kernel
@@ -103,60 +128,46 @@ def viterbi(
     numbers do not grow with the length. It runs from the back, so that the labels can be read off from the front.
     """
     rest = np.empty((_largest(lengths, start, stop), k))
-    turned = np.empty((k, k))
-    held = np.int64(-1)
+    source, turned, best_ahead = np.full((k, k), np.nan), np.empty((k, k)), np.empty(k)
     for n in range(start, stop):
-        length, lo, out = lengths[n], starts[n], label_starts[n]
+        length = lengths[n]
+        nodes, tables = _parts(theta, starts[n], length, k, tied)
+        chosen = labels[label_starts[n] : label_starts[n] + length]
         status[n] = SOLVED
         for t in range(length - 1, -1, -1):
-            row = rest[t]
-            at = lo + t * k
-            if t == length - 1:
-                for i in range(k):
-                    row[i] = theta[at + i]
-            else:
-                table = lo + length * k + (0 if tied else t * k * k)
-                if table != held and not (tied and held >= 0 and _same(theta, table, held, k * k)):
+            row, node = rest[t], nodes[t]
+            for i in range(k):
+                row[i] = node[i]
+            if t < length - 1:
+                table = tables[0 if tied else t]
+                if not tied or (t == length - 2 and not _same(table, source)):
                     for i in range(k):
                         for j in range(k):
-                            turned[j, i] = theta[table + i * k + j]
-                    held = table
-                after = rest[t + 1]
+                            turned[j, i] = table[i, j]
+                            source[i, j] = table[i, j]
+                _best_ahead(turned, rest[t + 1], best_ahead)
                 for i in range(k):
-                    row[i] = turned[0, i] + after[0]
-                for j in range(1, k):
-                    x = after[j]
-                    column = turned[j]
-                    for i in range(k):
-                        y = column[i] + x
-                        row[i] = y if y > row[i] else row[i]
-                for i in range(k):
-                    row[i] += theta[at + i]
-            top = -np.inf
-            for i in range(k):
-                top = row[i] if row[i] > top else top
+                    row[i] += best_ahead[i]
+            top = _top_of(row)
             if not top > -np.inf:
                 status[n] = IMPOSSIBLE
                 break
             for i in range(k):
                 row[i] -= top
-        if status[n] == IMPOSSIBLE:
-            for t in range(length):
-                labels[out + t] = 0
-            continue
         label = 0
         for t in range(length):
+            if status[n] == IMPOSSIBLE:
+                chosen[t] = 0
+                continue
             row = rest[t]
             best = -np.inf
-            chosen = 0
-            table = lo + length * k + (0 if tied else (t - 1) * k * k) + label * k
+            before = label
             for j in range(k):
-                x = row[j] if t == 0 else theta[table + j] + row[j]
+                x = row[j] if t == 0 else tables[0 if tied else t - 1, before, j] + row[j]
                 if x > best:
                     best = x
-                    chosen = j
-            label = chosen
-            labels[out + t] = label
+                    label = j
+            chosen[t] = label
 
 
 @exact_kernel
@@ -247,65 +258,61 @@ def k_best(
 
 
 @inline_kernel
-def _forward(theta, lo, length, k, stride, edges, table, fresh, alpha, into):  # type: ignore[no-untyped-def]
+def _forward(nodes, tables, tied, edges, fresh, alpha, into):  # type: ignore[no-untyped-def]
     """Forward probabilities in the scale of probabilities; (status, log of the sum over all labellings).
 
     alpha[t] is the distribution of the label at t given the scores up to t, into[t, j] the sum of alpha[t - 1, i] E[i, j]
-    over i. E, the exponential of a table less its largest score, goes to edges[table + t * stride:]; unless ``fresh`` the
-    one table of a tied chain is there already.
+    over i. E, the exponential of a table less its largest score, goes to ``edges``; where there is one table for all
+    pairs and it is not ``fresh``, it is there already.
     """
+    length, k = nodes.shape
     log_sum = 0.0
     product = 1.0
-    spread, edge_top = 0.0, 0.0
+    edge_top, far = 0.0, 0
     for t in range(length):
-        at = lo + t * k
-        top, width = _top_and_spread(theta, at, k)
+        node, row = nodes[t], alpha[t]
+        top = _top_of(node)
         if not top > -np.inf:
             return IMPOSSIBLE, -np.inf
-        row = alpha[t]
-        _exp_row(theta, at, k, top, row, 0)
+        if t > 0 and (t == 1 or not tied):
+            table, exponentials = tables[t - 1], edges[t - 1]
+            edge_top = table[0, 0]
+            for i in range(k):
+                edge_top = max(edge_top, _top_of(table[i]))
+            if not edge_top > -np.inf:
+                return IMPOSSIBLE, -np.inf
+            if fresh or not tied:
+                for i in range(k):
+                    far += _exp_row(table[i], edge_top, exponentials[i])
+        far += _exp_row(node, top, row)
+        if far > 0:
+            return _LOSES_DIGITS, 0.0
         log_sum += top
-        total = 0.0
-        if t == 0:
-            if width > _WIDEST:
-                return _LOSES_DIGITS, 0.0
-            for j in range(k):
-                total += row[j]
-        else:
-            to = table + (t - 1) * stride
-            source = lo + length * k + (t - 1) * stride
-            if t == 1 or stride > 0:
-                edge_top, spread = _top_and_spread(theta, source, k * k)
-                if not edge_top > -np.inf:
-                    return IMPOSSIBLE, -np.inf
-                if fresh or stride > 0:
-                    _exp_row(theta, source, k * k, edge_top, edges, to)
-            if width + spread > _WIDEST:
-                return _LOSES_DIGITS, 0.0
+        if t > 0:
             log_sum += edge_top
-            before = alpha[t - 1]
-            arriving = into[t]
-            a = before[0]
+            exponentials = edges[0 if tied else t - 1]
+            before, arriving = alpha[t - 1], into[t]
+            a, line = before[0], exponentials[0]
             for j in range(k):
-                arriving[j] = a * edges[to + j]
+                arriving[j] = a * line[j]
             for i in range(1, k):
-                a = before[i]
-                line = to + i * k
+                a, line = before[i], exponentials[i]
                 for j in range(k):
-                    arriving[j] += a * edges[line + j]
+                    arriving[j] += a * line[j]
             for j in range(k):
-                x = row[j] * arriving[j]
-                row[j] = x
-                total += x
+                row[j] *= arriving[j]
+        total = 0.0
+        for j in range(k):
+            total += row[j]
         if not total > 0.0:
             return IMPOSSIBLE, -np.inf
         share = 1.0 / total
-        low = 0
+        tiny = 0
         for j in range(k):
             x = row[j] * share
             row[j] = x
-            low += 1 if (x > 0.0 and x < _LEAST) else 0
-        if low > 0:
+            tiny += 1 if (x > 0.0 and x < _LEAST) else 0
+        if tiny > 0:
             return _LOSES_DIGITS, 0.0
         product *= total
         if product < 1e-140 or product > 1e140:
@@ -315,26 +322,25 @@ def _forward(theta, lo, length, k, stride, edges, table, fresh, alpha, into):  #
 
 
 @inline_kernel
-def _forward_in_logs(theta, lo, length, k, stride, alpha, into, peak):  # type: ignore[no-untyped-def]
+def _forward_in_logs(nodes, tables, tied, alpha, into, peak):  # type: ignore[no-untyped-def]
     """The same with logarithms: alpha[t] less its largest, and log sum exp(alpha[t - 1, i] + e[i, j]) over i as
     peak[t, j] + log(into[t, j])."""
+    length, k = nodes.shape
     log_sum = 0.0
     for t in range(length):
         row = alpha[t]
-        at = lo + t * k
         top = -np.inf
         for j in range(k):
-            x = theta[at + j]
+            x = nodes[t, j]
             if t > 0:
-                before = alpha[t - 1]
-                table = lo + length * k + (t - 1) * stride + j
+                before, table = alpha[t - 1], tables[0 if tied else t - 1]
                 high = -np.inf
                 for i in range(k):
-                    high = max(high, before[i] + theta[table + i * k])
+                    high = max(high, before[i] + table[i, j])
                 total = 0.0
                 if high > -np.inf:
                     for i in range(k):
-                        total += np.exp(before[i] + theta[table + i * k] - high)
+                        total += np.exp(before[i] + table[i, j] - high)
                     x += high + np.log(total)
                 else:
                     x = -np.inf
@@ -347,13 +353,13 @@ def _forward_in_logs(theta, lo, length, k, stride, alpha, into, peak):  # type: 
         for j in range(k):
             row[j] -= top
         log_sum += top
-    total = 0.0
+    total = 1.0
     if length > 0:
         row = alpha[length - 1]
+        total = 0.0
         for j in range(k):
             total += np.exp(row[j])
-        log_sum += np.log(total)
-    return SOLVED, log_sum
+    return SOLVED, log_sum + np.log(total)
 
 
 @inline_kernel
@@ -365,6 +371,77 @@ def _collect(product, log_product, factor):  # type: ignore[no-untyped-def]
     if product < 1e-140:
         return 1.0, log_product + np.log(product)
     return product, log_product
+
+
+@inline_kernel
+def _backward(alpha, into, edges, tied, mu_nodes, mu_tables, truth, weight):  # type: ignore[no-untyped-def]
+    """Marginals from forward probabilities; returns the log-probability of the truth, if any was given."""
+    length, k = mu_nodes.shape
+    asked = truth.shape[0] > 0
+    product, log_product = 1.0, 0.0
+    row = alpha[length - 1]
+    for j in range(k):
+        mu_nodes[length - 1, j] = row[j]
+    if asked:
+        product, log_product = _collect(product, log_product, row[truth[length - 1]])
+    for t in range(length - 2, -1, -1):
+        row, arriving = alpha[t], into[t + 1]
+        node, after = mu_nodes[t], mu_nodes[t + 1]
+        exponentials, table = edges[0 if tied else t], mu_tables[0 if tied else t]
+        if asked:
+            i, j = truth[t], truth[t + 1]
+            share = row[i] * exponentials[i, j] / arriving[j] if arriving[j] > 0.0 else 0.0
+            product, log_product = _collect(product, log_product, share)
+        for j in range(k):
+            x = arriving[j]
+            y = after[j] / (x if x > 0.0 else 1.0)
+            weight[j] = y if x > 0.0 else 0.0
+        for i in range(k):
+            a = row[i]
+            line, out = exponentials[i], table[i]
+            total = 0.0
+            if tied:
+                for j in range(k):
+                    x = weight[j]
+                    total += line[j] * x
+                    out[j] += a * x
+            else:
+                for j in range(k):
+                    x = line[j] * weight[j]
+                    total += x
+                    out[j] = a * x
+            node[i] = a * total
+    return log_product + np.log(product)
+
+
+@inline_kernel
+def _backward_in_logs(tables, tied, alpha, into, peak, mu_nodes, mu_tables, truth):  # type: ignore[no-untyped-def]
+    length, k = mu_nodes.shape
+    asked = truth.shape[0] > 0
+    row = alpha[length - 1]
+    total = 0.0
+    for j in range(k):
+        total += np.exp(row[j])
+    for j in range(k):
+        mu_nodes[length - 1, j] = np.exp(row[j]) / total
+    log_product = row[truth[length - 1]] - np.log(total) if asked else 0.0
+    for t in range(length - 2, -1, -1):
+        row, table, out = alpha[t], tables[0 if tied else t], mu_tables[0 if tied else t]
+        if asked:
+            i, j = truth[t], truth[t + 1]
+            allowed = peak[t + 1, j] > -np.inf
+            log_product += row[i] + table[i, j] - peak[t + 1, j] - np.log(into[t + 1, j]) if allowed else -np.inf
+        for i in range(k):
+            mu_nodes[t, i] = 0.0
+        for j in range(k):
+            high = peak[t + 1, j]
+            allowed = high > -np.inf
+            x = mu_nodes[t + 1, j] / into[t + 1, j] if allowed else 0.0
+            for i in range(k):
+                y = x * np.exp(row[i] + table[i, j] - high) if allowed else 0.0
+                mu_nodes[t, i] += y
+                out[i, j] = (out[i, j] if tied else 0.0) + y
+    return log_product
 
 
 @kernel
@@ -392,105 +469,34 @@ def forward_backward(
     longest = _largest(lengths, start, stop)
     alpha, into, peak = np.empty((longest, k)), np.empty((longest, k)), np.empty((longest, k))
     weight = np.empty(k)
-    shared = np.empty(k * k)
-    held = np.int64(-1)
-    stride = 0 if tied else k * k
+    shared, source = np.empty((1, k, k)), np.full((k, k), np.nan)
     for n in range(start, stop):
-        length, lo = lengths[n], starts[n]
-        first = lo + length * k
-        known = tied and held >= 0 and _same(theta, first, held, k * k)
-        edges = shared if tied else mu
-        table = np.int64(0) if tied else first
-        done, total = _forward(theta, lo, length, k, stride, edges, table, not known, alpha, into)
-        if tied and length > 1:
-            held = first if done == SOLVED or known else np.int64(-1)
-        logs = done == _LOSES_DIGITS
-        if logs:
-            done, total = _forward_in_logs(theta, lo, length, k, stride, alpha, into, peak)
-        status[n] = done
-        log_partition[n] = total
+        length = lengths[n]
+        nodes, tables = _parts(theta, starts[n], length, k, tied)
+        mu_nodes, mu_tables = _parts(mu, starts[n], length, k, tied)
+        goal = truth[label_starts[n] : label_starts[n] + length] if truth.shape[0] > 0 else truth
         log_likelihood[n] = 0.0
+        edges = mu_tables
+        fresh = True
         if tied:
-            for x in range(k * k):
-                mu[first + x] = 0.0
-        if done == IMPOSSIBLE or length == 0:
-            continue
-        last = lo + (length - 1) * k
-        row = alpha[length - 1]
-        asked = truth.shape[0] > 0
-        product, log_product = 1.0, 0.0
-        if logs:
-            total = 0.0
-            for j in range(k):
-                total += np.exp(row[j])
-            for j in range(k):
-                mu[last + j] = np.exp(row[j]) / total
-            if asked:
-                log_product = row[truth[label_starts[n] + length - 1]] - np.log(total)
-        else:
-            for j in range(k):
-                mu[last + j] = row[j]
-            if asked:
-                product, log_product = _collect(product, log_product, row[truth[label_starts[n] + length - 1]])
-        for t in range(length - 2, -1, -1):
-            row = alpha[t]
-            node, after = lo + t * k, lo + (t + 1) * k
-            line = first + t * stride
-            if logs:
-                if asked:
-                    i, j = truth[label_starts[n] + t], truth[label_starts[n] + t + 1]
-                    log_share = row[i] + theta[line + i * k + j] - peak[t + 1, j] - np.log(into[t + 1, j])
-                    log_product += log_share if peak[t + 1, j] > -np.inf else -np.inf
-                for i in range(k):
-                    mu[node + i] = 0.0
-                for j in range(k):
-                    high = peak[t + 1, j]
-                    allowed = high > -np.inf
-                    x = mu[after + j] / into[t + 1, j] if allowed else 0.0
-                    for i in range(k):
-                        y = x * np.exp(row[i] + theta[line + i * k + j] - high) if allowed else 0.0
-                        mu[node + i] += y
-                        if tied:
-                            mu[line + i * k + j] += y
-                        else:
-                            mu[line + i * k + j] = y
-                continue
-            arriving = into[t + 1]
-            place = table + t * stride
-            if asked:
-                i, j = truth[label_starts[n] + t], truth[label_starts[n] + t + 1]
-                share = row[i] * edges[place + i * k + j] / arriving[j] if arriving[j] > 0.0 else 0.0
-                product, log_product = _collect(product, log_product, share)
-            for j in range(k):
-                x = arriving[j]
-                y = mu[after + j] / (x if x > 0.0 else 1.0)
-                weight[j] = y if x > 0.0 else 0.0
+            mu_tables[:] = 0.0
+            edges = shared
+            fresh = not _same(tables[0], source)
+        done, log_partition[n] = _forward(nodes, tables, tied, edges, fresh, alpha, into)
+        if tied and fresh and length > 1:
+            source[:] = tables[0]
+            source[0, 0] = source[0, 0] if done == SOLVED else np.nan  # it may have ended before it took exponentials
+        if done == SOLVED and length > 0:
+            log_likelihood[n] = _backward(alpha, into, edges, tied, mu_nodes, mu_tables, goal, weight)
             if tied:
                 for i in range(k):
-                    a = row[i]
-                    to = place + i * k
-                    counts = line + i * k
-                    total = 0.0
                     for j in range(k):
-                        x = weight[j]
-                        total += edges[to + j] * x
-                        mu[counts + j] += a * x
-                    mu[node + i] = a * total
-            else:
-                for i in range(k):
-                    a = row[i]
-                    to = place + i * k
-                    total = 0.0
-                    for j in range(k):
-                        x = a * edges[to + j] * weight[j]
-                        total += x
-                        mu[to + j] = x
-                    mu[node + i] = total
-        if tied and not logs:
-            for x in range(k * k):
-                mu[first + x] *= shared[x]
-        if asked:
-            log_likelihood[n] = log_product + np.log(product)
+                        mu_tables[0, i, j] *= shared[0, i, j]
+        if done == _LOSES_DIGITS:
+            done, log_partition[n] = _forward_in_logs(nodes, tables, tied, alpha, into, peak)
+            if done == SOLVED:
+                log_likelihood[n] = _backward_in_logs(tables, tied, alpha, into, peak, mu_nodes, mu_tables, goal)
+        status[n] = done
 
 
 @kernel
@@ -511,15 +517,14 @@ def draw(
     longest = _largest(lengths, start, stop)
     alpha, into, peak = np.empty((longest, k)), np.empty((longest, k)), np.empty((longest, k))
     share = np.empty(k)
-    stride = 0 if tied else k * k
-    edges = np.empty(k * k * (1 if tied else max(longest - 1, 1)))
+    edges = np.empty((1 if tied else max(longest - 1, 1), k, k))
     for n in range(start, stop):
-        length, lo = lengths[n], starts[n]
-        first = lo + length * k
-        done, _ = _forward(theta, lo, length, k, stride, edges, 0, True, alpha, into)
+        length = lengths[n]
+        nodes, tables = _parts(theta, starts[n], length, k, tied)
+        done, _ = _forward(nodes, tables, tied, edges, True, alpha, into)
         logs = done == _LOSES_DIGITS
         if logs:
-            done, _ = _forward_in_logs(theta, lo, length, k, stride, alpha, into, peak)
+            done, _ = _forward_in_logs(nodes, tables, tied, alpha, into, peak)
         status[n] = done
         label = 0
         for t in range(length - 1, -1, -1):
@@ -527,15 +532,14 @@ def draw(
             if done == IMPOSSIBLE:
                 labels[at] = 0
                 continue
-            row = alpha[t]
             for i in range(k):
-                x = row[i]
+                x = alpha[t, i]
                 if logs:
                     if t < length - 1:
-                        x += theta[first + t * stride + i * k + label] - peak[t + 1, label]
+                        x += tables[0 if tied else t, i, label] - peak[t + 1, label]
                     x = np.exp(x)
                 elif t < length - 1:
-                    x *= edges[t * stride + i * k + label]
+                    x *= edges[0 if tied else t, i, label]
                 share[i] = x
             label = _draw_index(share, k, uniform[at])
             labels[at] = label
