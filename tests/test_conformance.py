@@ -15,9 +15,10 @@ from fenchel.costs import (
     PrecisionAt,
     Spearman,
     SquaredError,
+    Weighted,
     ZeroOne,
 )
-from fenchel.structures import Birkhoff, Budget, Cube, LinearOrdering, OrderSimplex, Permutahedron, Product, Simplex
+from fenchel.structures import Birkhoff, Budget, Chain, Cube, LinearOrdering, OrderSimplex, Permutahedron, Product, Simplex
 from fenchel.testing import cost_checks, loss_checks, structure_checks
 
 
@@ -68,6 +69,12 @@ COSTS = [
     (CostFunction(lambda answer, truth: (answer != truth).sum() / 3), Cube(3)),
     (CostFunction(lambda answers, truths: ((answers - truths) ** 2).sum(axis=1), vectorized=True), Permutahedron(3)),
     (AffineCost(Cube(2), [[-3.0, 0.0], [0.0, -12.0]], [1.0, 2.0], [2.0, 10.0]), Cube(2)),
+    (Hamming(), Chain(3, 2)),
+    (Hamming(), Chain(3, 2, tied=True)),
+    (Absolute(), Chain(2, 3)),
+    (SquaredError(), Chain(2, 3)),
+    (CostMatrix([[0, 1, 4], [2, 0, 1], [3, 3, 0]]), Chain(2, 3)),
+    (Weighted(Absolute(), [3, 1, 0]), Chain(3, 3)),
 ]
 
 

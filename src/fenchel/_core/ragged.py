@@ -11,7 +11,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from .errors import InvalidInput
 from .types import Array, IntArray
 
-__all__ = ["Ragged", "inner", "item_max", "item_sums", "replaced", "scale_items"]
+__all__ = ["Ragged", "forbid_like", "inner", "item_max", "item_sums", "offsets_of", "replaced", "scale_items"]
 
 
 class Ragged(NDArrayOperatorsMixin):
@@ -236,3 +236,10 @@ def scale_items(values: Any, factors: Any) -> Any:
 def replaced(values: Any, function: Callable[[Array], Array]) -> Any:
     """The items with their numbers put through ``function``, which keeps their shape."""
     return values.like(function(values.flat)) if isinstance(values, Ragged) else function(values)
+
+
+def forbid_like(values: Any, scores: Any) -> Any:
+    """The values, and -inf where the scores are."""
+    if isinstance(values, Ragged):
+        return values.like(np.where(values._numbers(scores) == -np.inf, -np.inf, values.flat))
+    return np.where(scores == -np.inf, -np.inf, values)

@@ -199,7 +199,9 @@ def _fill() -> None:
              "FenchelYoung(LinearOrdering(3), Euclidean())", "FenchelYoung(LinearOrdering(4), Gibbs())",
              "FenchelYoung(Permutahedron(4), Euclidean())", "FenchelYoung(Permutahedron(4), KL())",
              "FenchelYoung(Finite([[0, 0], [1, 0], [0, 1], [1, 1]]), Gibbs())",
-             "FenchelYoung(Oracle(example_argmax, (4,)), Euclidean())")  # fmt: skip
+             "FenchelYoung(Oracle(example_argmax, (4,)), Euclidean())", "FenchelYoung(Chain(3, 2), Euclidean())",
+             "FenchelYoung(Chain(3, 2), KL())", "FenchelYoung(Chain(3, 2), Gibbs(), strength=0.5)",
+             "FenchelYoung(Chain(3, 2, tied=True), Gibbs())")  # fmt: skip
     register(
         "loss",
         "perceptron",
@@ -207,6 +209,7 @@ def _fill() -> None:
         "structured perceptron: an argmax",
         "Perceptron(Simplex(3))",
         "Perceptron(Birkhoff(3))",
+        "Perceptron(Chain(3, 2))",
     )
     register(
         "loss",
@@ -217,6 +220,8 @@ def _fill() -> None:
         "Hinge(OrderSimplex(4), Absolute())",
         "Hinge(Cube(3), Hamming())",
         "Hinge(Birkhoff(3), Hamming())",
+        "Hinge(Chain(3, 2), Hamming())",
+        "Hinge(Chain(3, 3, tied=True), Absolute())",
     )
     register("loss", "smooth_hinge", "fenchel.losses.smooth_hinge:SmoothHinge",
              "a smooth hinge on the margin between the true class and the others", "SmoothHinge(Simplex(3))")  # fmt: skip
@@ -234,6 +239,7 @@ def _fill() -> None:
         "conditional random field: Gibbs marginals",
         "CRF(OrderSimplex(4))",
         "CRF(Budget(4, 1, 2))",
+        "CRF(Chain(4, 2))",
     )
 
     register(
@@ -309,6 +315,9 @@ def _fill() -> None:
     register("cost", "scaled", f"{c}.scaled:Scaled", "a cost times a factor, for all examples or each",
              "Scaled(Hamming(), 0.5)")  # fmt: skip
     register("cost", "matrices", f"{c}.cost_matrix:CostMatrices", "a cost matrix for each example")
+    register(
+        "cost", "weighted", f"{c}.weighted:Weighted", "a cost weighted by position", "Weighted(Hamming(), [3, 1, 2])"
+    )
     register("cost", "discounted", f"{c}.ranking:Discounted", "one minus the NDCG of a ranking", "Discounted()")
     register("cost", "disagreements", f"{c}.disagreements:Disagreements", "pairs of items in the wrong order",
              "Disagreements()")  # fmt: skip

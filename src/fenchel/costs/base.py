@@ -5,17 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property, lru_cache
+
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from .._core.errors import IncompatiblePair, InvalidInput
-from .._core.ragged import Ragged, inner
+from .._core.ragged import Ragged, inner, item_sums
 from .._core.types import Array, ArrayLike
 from ..structures.base import Structure
 from ..structures.ragged import Family
 
 __all__ = ["AffineForm", "Cost", "affine_form", "check_class_counts", "class_affine", "cost_table", "per_example"]
+
+__all__ = ["AffineForm", "Cost", "affine_form", "check_class_counts", "class_affine", "differ_in_size", "per_example"]
 
 
 class AffineForm:
@@ -120,6 +124,49 @@ class Cost(ABC):
         """The cost of some items of a batch; only one that differs from item to item overrides this."""
         return self
 
+    def label_matrix(self, k: int) -> Array:
+        """C[answer, truth] between the k labels of one position, for costs that add up over positions."""
+        raise IncompatiblePair(f"{self!r} does not add up over positions; use Hamming(), Absolute() or CostMatrix(...)")
+
+    def _position_affine(self, answers: Structure, truths: Structure, weights: Array | None = None) -> AffineForm:
+        """The affine form where outputs are labels of positions: each position's expected costs, for its node scores."""
+        if answers != truths:
+            raise self._refuse(answers, truths, "labels of positions are compared within one structure")
+        matrix = self.label_matrix(answers.n_labels)
+
+        def apply(mu: Array) -> Array:
+            values = truths.position_marginals(mu) @ matrix.T
+            if weights is not None:
+                values *= position_weights(weights, truths.position_index(mu)[0])[:, None]
+            scores: Array = answers.position_scores(values, mu)
+            return scores
+
+        return AffineForm(answers, truths, apply, lambda mu: np.zeros(len(mu)))
+
+    def _sum_of_parts(self, y_pred: Any, y_true: Any, weights: Array | None = None) -> Array:
+        """This cost of every single label, added up over the positions of each output; outputs may differ in length."""
+        answers, truths = list(y_pred), list(y_true)
+        if len(answers) != len(truths):
+            raise InvalidInput(f"y_pred holds {len(answers)} outputs but y_true holds {len(truths)}")
+        parts: list[list[Array]] = [[], []]
+        for i, pair in enumerate(zip(answers, truths, strict=True)):
+            a, t = (np.asarray(output) for output in pair)
+            if a.shape != t.shape:
+                raise InvalidInput(f"sample {i} has an answer of shape {a.shape} and a truth of shape {t.shape}")
+            parts[0].append(a.ravel())
+            parts[1].append(t.ravel())
+        sizes = np.array([len(part) for part in parts[0]], dtype=np.int64)
+        places = Ragged.empty(sizes)
+        if not sizes.any():
+            return np.zeros(len(sizes))
+        # an empty output is an array of floats, which would make whole numbers floats too
+        flat = [np.concatenate([part for part in side if part.size]) for side in parts]
+        amounts = np.asarray(self(flat[0], flat[1]), dtype=np.float64)
+        if weights is not None:
+            where = np.arange(len(amounts)) - np.repeat(places.offsets[:-1], sizes)
+            amounts = amounts * position_weights(weights, where)
+        return item_sums(places.like(amounts))
+
     def _refuse(self, answers: Structure, truths: Structure, reason: str) -> IncompatiblePair:
         return IncompatiblePair(f"{self!r} has no affine form from {truths!r} to {answers!r}: {reason}")
 
@@ -133,10 +180,29 @@ class Cost(ABC):
         return answers, truths
 
 
+def position_weights(weights: Array, where: Array) -> Array:
+    """The weight of the position of each label."""
+    if where.size and where.max() >= len(weights):
+        raise InvalidInput(f"there are weights for {len(weights)} positions, but an output has {int(where.max()) + 1}")
+    chosen: Array = weights[where]
+    return chosen
+
+
+def differ_in_size(*sides: Any) -> bool:
+    """Whether outputs of these sides come in different lengths, so that they are no array."""
+    for outputs in sides:
+        if isinstance(outputs, np.ndarray):
+            if outputs.dtype == object:
+                return True
+        elif len({len(o) if hasattr(o, "__len__") and not isinstance(o, str) else None for o in outputs}) > 1:
+            return True
+    return False
+
+
 @lru_cache(maxsize=256)
 def affine_form(cost: Cost, answers: Structure, truths: Structure) -> AffineForm:
-    """``cost.affine``, remembered; on families of structures the form works member by member."""
-    if not isinstance(answers, Family):
+    """``cost.affine``, remembered; on families the form works member by member, unless their outputs label positions."""
+    if not isinstance(answers, Family) or answers.part_coding == "labels":
         return cost.affine(answers, truths)
     if answers != truths:
         raise IncompatiblePair(f"answers are of {answers!r}, truths of {truths!r}; of items of many sizes both must be")

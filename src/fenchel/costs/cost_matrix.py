@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 
 from .._core.checks import as_float_array
-from .._core.errors import InvalidInput
+from .._core.errors import IncompatiblePair, InvalidInput
 from .._core.types import Array, ArrayLike
 from ..structures.base import Structure
 from ..structures.simplex import Simplex
 from .base import AffineForm, Cost, class_affine
+from .base import AffineForm, Cost, class_affine, differ_in_size, per_example
 
 __all__ = ["CostMatrices", "CostMatrix"]
 
 
 class CostMatrix(Cost):
-    """L(ŷ, y) = matrix[ŷ, y], always answer by truth. The matrix may have more or fewer answers than truths.
+    """L(ŷ, y) = matrix[ŷ, y], always answer by truth; several parts add up. There may be more or fewer answers than truths.
 
     >>> from fenchel.costs import CostMatrix
     >>> missed_alarm = CostMatrix([[0, 10], [1, 0]])  # answering 0 where the truth is 1 costs 10
@@ -48,6 +49,8 @@ class CostMatrix(Cost):
         return hash((self._matrix.shape, self._matrix.tobytes()))
 
     def __call__(self, y_pred: ArrayLike, y_true: ArrayLike) -> Array:
+        if differ_in_size(y_pred, y_true):
+            return self._sum_of_parts(y_pred, y_true)
         answers, truths = self._outputs(y_pred, y_true)
         for name, codes, count in (
             ("y_pred", answers, self._matrix.shape[0]),
@@ -57,18 +60,28 @@ class CostMatrix(Cost):
                 raise InvalidInput(
                     f"{name} must hold whole numbers from 0 to {count - 1}, the rows and columns of {self!r}"
                 )
-        return np.asarray(self._matrix[answers, truths])
+        return per_example(self._matrix[answers, truths])
+
+    def label_matrix(self, k: int) -> Array:
+        if self._matrix.shape != (k, k):
+            raise IncompatiblePair(f"{self!r} is not for {k} labels: it must have a row and a column for each")
+        return self._matrix.copy()
 
     def answers_to(self, truths: Structure) -> Structure:
         return _answers_of(self._matrix.shape[0], truths)
 
     def matrix(self, structure: Structure) -> Array:
+        if structure.part_coding == "labels":
+            self.label_matrix(structure.n_labels)  # refuses another number of labels
+            return super().matrix(structure)
         if structure.class_coding is None or structure.n_vertices != self._matrix.shape[1]:
             raise self._refuse(structure, structure, f"it has {self._matrix.shape[1]} truths")
         return self._matrix.copy()
 
     def affine(self, answers: Structure, truths: Structure | None = None) -> AffineForm:
         truths = answers if truths is None else truths
+        if answers.part_coding == "labels":
+            return self._position_affine(answers, truths)
         if answers.class_coding is None or truths.class_coding is None:
             raise self._refuse(answers, truths, "a matrix is for classes or grades; use Simplex(k) or OrderSimplex(k)")
         if (answers.n_vertices, truths.n_vertices) != self._matrix.shape:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from .._core.errors import InvalidInput
 from .._core.types import Array, ArrayLike
 from ..structures.base import Structure
 from ..structures.product import Product
-from .base import AffineForm, Cost, per_example
+from .base import AffineForm, Cost, differ_in_size, per_example
 from .zero_one import ZeroOne
 
 __all__ = ["Hamming"]
@@ -29,25 +27,18 @@ class Hamming(Cost):
     """
 
     def __call__(self, y_pred: ArrayLike, y_true: ArrayLike) -> Array:
-        if _ragged(y_pred) or _ragged(y_true):
-            return self._one_by_one(y_pred, y_true)
+        if differ_in_size(y_pred, y_true):
+            return self._sum_of_parts(y_pred, y_true)
         answers, truths = self._outputs(y_pred, y_true)
         return per_example(answers != truths)
 
-    def _one_by_one(self, y_pred: ArrayLike, y_true: ArrayLike) -> Array:
-        answers, truths = list(y_pred), list(y_true)  # type: ignore[arg-type]
-        if len(answers) != len(truths):
-            raise InvalidInput(f"y_pred holds {len(answers)} outputs but y_true holds {len(truths)}")
-        counts = []
-        for i, (answer, truth) in enumerate(zip(answers, truths, strict=True)):
-            a, t = np.asarray(answer), np.asarray(truth)
-            if a.shape != t.shape:
-                raise InvalidInput(f"sample {i} has an answer of shape {a.shape} and a truth of shape {t.shape}")
-            counts.append(float((a != t).sum()))
-        return np.array(counts)
+    def label_matrix(self, k: int) -> Array:
+        return 1 - np.eye(k)
 
     def affine(self, answers: Structure, truths: Structure | None = None) -> AffineForm:
         truths = answers if truths is None else truths
+        if answers.part_coding == "labels":
+            return self._position_affine(answers, truths)
         if answers.shape != truths.shape:
             raise self._refuse(answers, truths, f"their points have the shapes {answers.shape} and {truths.shape}")
         if isinstance(answers, Product) and isinstance(truths, Product):

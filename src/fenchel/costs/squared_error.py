@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core.types import Array, ArrayLike
 from ..structures.base import Structure
-from .base import AffineForm, Cost, check_class_counts, class_affine, per_example
+from .base import AffineForm, Cost, check_class_counts, class_affine, differ_in_size, per_example
 
 __all__ = ["SquaredError"]
 
@@ -23,12 +23,19 @@ class SquaredError(Cost):
     """
 
     def __call__(self, y_pred: ArrayLike, y_true: ArrayLike) -> Array:
+        if differ_in_size(y_pred, y_true):
+            return self._sum_of_parts(y_pred, y_true)
         answers, truths = self._outputs(y_pred, y_true)
         return per_example((answers.astype(float) - truths.astype(float)) ** 2)
 
+    def label_matrix(self, k: int) -> Array:
+        grades = np.arange(k, dtype=float)
+        return np.asarray((grades[:, None] - grades) ** 2)
+
     def affine(self, answers: Structure, truths: Structure | None = None) -> AffineForm:
         truths = answers if truths is None else truths
+        if answers.part_coding == "labels":
+            return self._position_affine(answers, truths)
         if answers.class_coding is None or truths.class_coding is None:
             raise self._refuse(answers, truths, "it is defined for grades; use Simplex(k) or OrderSimplex(k)")
-        grades = np.arange(check_class_counts(self, answers, truths), dtype=float)
-        return class_affine(self, (grades[:, None] - grades) ** 2, answers, truths)
+        return class_affine(self, self.label_matrix(check_class_counts(self, answers, truths)), answers, truths)

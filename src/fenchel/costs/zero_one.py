@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core.types import Array, ArrayLike
 from ..structures.base import Structure
-from .base import AffineForm, Cost, check_class_counts, class_affine, per_example
+from .base import AffineForm, Cost, check_class_counts, class_affine, differ_in_size, per_example
 
 __all__ = ["ZeroOne"]
 
@@ -23,6 +23,8 @@ class ZeroOne(Cost):
     """
 
     def __call__(self, y_pred: ArrayLike, y_true: ArrayLike) -> Array:
+        if differ_in_size(y_pred, y_true):
+            return np.minimum(self._sum_of_parts(y_pred, y_true), 1)
         answers, truths = self._outputs(y_pred, y_true)
         return np.minimum(per_example(answers != truths), 1)
 

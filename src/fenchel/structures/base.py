@@ -304,6 +304,11 @@ class Structure(ABC):
         """Σ p_y φ(y) for rows of numbers p over classes: the point that a distribution makes."""
         return (distribution @ self._vertices().reshape(-1, self.dim)).reshape(-1, *self.shape)
 
+    @property
+    def n_labels(self) -> int:
+        """How many labels a position may have, where outputs label positions."""
+        raise NotImplementedError
+
     def position_marginals(self, mu: Any) -> Array:
         """Each position's distribution over labels, (positions of all rows, labels), where outputs label positions."""
         raise NotImplementedError

@@ -70,6 +70,10 @@ class _ChainOracles(Structure):
         """Rows of the same layout, and the flat view that kernels write to."""
         raise NotImplementedError
 
+    @property
+    def n_labels(self) -> int:
+        return self.labels
+
     # -- positions, for costs ------------------------------------------------------------------------------------------
 
     def position_marginals(self, mu: Any) -> Array:
@@ -588,7 +592,7 @@ class Chains(_ChainOracles, Family):
 
     # -- outputs -------------------------------------------------------------------------------------------------------
 
-    def encode(self, y: Any, dtype: Any = np.float64) -> Ragged:
+    def encode(self, y: Any, dtype: Any = np.float64) -> Any:
         if isinstance(y, str | bytes | dict) or not hasattr(y, "__len__"):
             raise InvalidInput(f"y is {type(y).__name__}, expected a list of label sequences")
         arrays = []
@@ -610,14 +614,14 @@ class Chains(_ChainOracles, Family):
                 f"to {self.labels - 1}"
             )
         like = Ragged.empty(self.sizes_of(lengths), np.dtype(dtype))
-        return cast(Ragged, self._written(flat.astype(np.int64, copy=False), like, dtype))
+        return self._written(flat.astype(np.int64, copy=False), like, dtype)
 
-    def decode(self, vertex: Any) -> list[Array]:
-        rows = self._rows(vertex, "vertices", points=True)[0]
+    def decode(self, vertex: Any) -> Any:
+        rows: Any = self._rows(vertex, "vertices", points=True)[0]
         labels, _ = self._read(rows)
         wrong = np.flatnonzero(self._written(labels, rows).flat != rows.flat)
         if len(wrong):
-            i, _ = cast(Ragged, rows).item_of(int(wrong[0]))
+            i, _ = rows.item_of(int(wrong[0]))
             raise InvalidInput(f"sample {i} is no vertex of {self!r}: {np.array2string(rows[i], threshold=20)}")
         return np.split(labels, self._layout(rows).ends[1:-1]) if len(rows) else []
 
