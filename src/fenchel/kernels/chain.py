@@ -488,7 +488,7 @@ def forward_backward(
             source[0, 0] = source[0, 0] if done == SOLVED else np.nan  # it may have ended before it took exponentials
         if done == SOLVED and length > 0:
             log_likelihood[n] = _backward(alpha, into, edges, tied, mu_nodes, mu_tables, goal, weight)
-            if tied:
+            if tied and length > 1:
                 for i in range(k):
                     for j in range(k):
                         mu_tables[0, i, j] *= shared[0, i, j]

@@ -546,7 +546,9 @@ class Chains(_ChainOracles, Family):
         """
         k = self.labels
         nodes = [as_float_array(x, f"node of sample {i}") for i, x in enumerate(node)]
-        shared = np.shape(edge) == (k, k) and not (isinstance(edge, list) and len(nodes) == k and np.ndim(edge[0]) > 1)
+        # one table is an array of numbers; a list with an item for each chain has two axes more (or one, if tied)
+        flat = all(np.ndim(row) == 1 and all(np.ndim(x) == 0 for x in row) for row in edge)
+        shared = flat and len(edge) == k and all(len(row) == k for row in edge)
         if not shared and len(edge) != len(nodes):
             raise InvalidInput(f"node has {len(nodes)} items but edge has {len(edge)}; or give one table ({k}, {k})")
         items = []
