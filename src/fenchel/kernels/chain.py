@@ -16,6 +16,7 @@ from .special import fast_exp
 __all__ = [
     "IMPOSSIBLE",
     "SOLVED",
+    "UNFINISHED",
     "assemble",
     "center",
     "decompose",
@@ -34,7 +35,7 @@ __all__ = [
     "write_vertices",
 ]
 
-SOLVED, IMPOSSIBLE, _LOSES_DIGITS = range(3)
+SOLVED, IMPOSSIBLE, UNFINISHED, _LOSES_DIGITS = range(4)
 
 # exp is taken of scores less the largest of their position (or table). Where none that is allowed lies further below
 # than this, and no forward probability is smaller than _LEAST, every product of two probabilities and two exponentials
@@ -1009,7 +1010,7 @@ def kl_project(
             if gap[n] <= enough:
                 break
         if not gap[n] <= enough:
-            status[n] = _LOSES_DIGITS
+            status[n] = UNFINISHED
 
 
 @inline_kernel

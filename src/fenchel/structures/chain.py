@@ -193,7 +193,7 @@ class _ChainOracles(Structure):
         >>> from fenchel.structures import Chain
         >>> chain = Chain(3, 2)
         >>> chain.decode(chain.draw(np.zeros(chain.dim), rng=0))
-        array([1, 0, 1])
+        array([1, 0, 0])
         """
         rows, batch = self._rows(theta, "scores")
         lay = self._layout(rows)
@@ -309,9 +309,9 @@ class Chain(_ChainOracles):
     array([0, 0, 0])
     >>> node, edge = chain.unpack(chain.marginals(theta)[1])
     >>> node.round(3)
-    array([[0.751, 0.249],
-           [0.602, 0.398],
-           [0.661, 0.339]])
+    array([[0.715, 0.285],
+           [0.565, 0.435],
+           [0.626, 0.374]])
     """
 
     length: int
