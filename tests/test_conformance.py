@@ -18,7 +18,17 @@ from fenchel.costs import (
     Weighted,
     ZeroOne,
 )
-from fenchel.structures import Birkhoff, Budget, Chain, Cube, LinearOrdering, OrderSimplex, Permutahedron, Product, Simplex
+from fenchel.structures import (
+    Birkhoff,
+    Budget,
+    Chain,
+    Cube,
+    LinearOrdering,
+    OrderSimplex,
+    Permutahedron,
+    Product,
+    Simplex,
+)
 from fenchel.testing import cost_checks, loss_checks, structure_checks
 
 
