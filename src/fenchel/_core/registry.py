@@ -347,6 +347,9 @@ def _fill() -> None:
 
     register("scorer", "linear", "fenchel.scorers.linear:Linear", "scores linear in dense or sparse rows")
 
+    register("scorer", "linear_chain", "fenchel.scorers.linear_chain:LinearChain",
+             "scores of label sequences, with transition or pair features")  # fmt: skip
+
     register("scorer", "kernel", "fenchel.scorers.kernel:Kernel", "scores from a kernel between inputs")
 
     v = "fenchel.solvers"
