@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from fenchel.costs import Hamming
+from fenchel.data import SequenceEncoder
 from fenchel.errors import InvalidInput
 from fenchel.losses import CRF, FenchelYoung, Hinge
 from fenchel.scorers import LinearChain
@@ -99,3 +100,35 @@ def test_solvers_reach_their_gap_and_agree_on_tied_and_untied_chains(kind):
         objectives.append((result.value, result.gap))
     (a, first), (b, second) = objectives[0], objectives[-1]
     assert abs(a - b) <= first + second
+
+
+def test_feature_dicts_become_a_sparse_matrix():
+    train = [
+        [{"w": "to", "n": 2}, {"w": "Rome", "upper": True}],
+        [],
+        [{"w": "to", "tags": {"b", "a"}, "next": {"n": 0.5}}],
+    ]
+    encoder = SequenceEncoder()
+    matrix = encoder.fit_transform(train)
+    assert sparse.issparse(matrix)
+    assert (matrix != encoder.transform(train)).nnz == 0
+    assert list(encoder.get_feature_names_out()) == ["w:to", "n", "w:Rome", "upper", "tags:a", "tags:b", "next:n"]
+    assert matrix.toarray().tolist() == [[1, 2, 0, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0, 0], [1, 0, 0, 0, 1, 1, 0.5]]
+    assert encoder.transform([[["n", "unheard of"]]]).toarray().tolist() == [[0, 1, 0, 0, 0, 0, 0]]
+    assert encoder.transform([]).shape == (0, 7)
+    frequent = SequenceEncoder(min_count=2)
+    assert frequent.fit_transform(train).toarray().tolist() == [[1], [0], [1]]
+    assert frequent.transform(train).toarray().tolist() == [[1], [0], [1]]
+    hashed = SequenceEncoder(hashed=64)
+    assert hashed.fit_transform(train).shape == (3, 64)
+    assert (hashed.fit([]).transform(train) != hashed.fit_transform(train)).nnz == 0
+    assert hashed.transform(train).sum() == matrix.sum()
+    for bad, words in (
+        ([[{"w": None}]], "sample 0, position 0"),
+        ([[{}], [3]], "sample 1, position 0"),
+        (["ab"], "sample 0"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            encoder.fit(bad)
+    with pytest.raises(InvalidInput, match="not finite"):
+        encoder.fit_transform([[{"a": float("nan")}]])

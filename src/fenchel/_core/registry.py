@@ -372,6 +372,9 @@ def _fill() -> None:
     register("transformer", "table_encoder", "fenchel.data.encoder:TableEncoder",
              "columns of a table as a matrix: numbers standardised, texts one-hot", "TableEncoder()")  # fmt: skip
 
+    register("transformer", "sequence_encoder", "fenchel.data.sequences:SequenceEncoder",
+             "feature dicts of sequences as a sparse matrix", "SequenceEncoder()")  # fmt: skip
+
     e = "fenchel.estimators"
     register("estimator", "fenchel_young_classifier", f"{e}.classify:FenchelYoungClassifier",
              "a class, by a projection loss", "FenchelYoungClassifier()")  # fmt: skip
