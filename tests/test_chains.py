@@ -467,4 +467,6 @@ def test_the_answer_of_least_expected_cost_by_enumeration(cost, tied):
         assert np.array_equal(Calibrated(chain, cost).decode(CRF(chain).output(theta)), answer)
         form = cost.affine(chain)
         assert np.isclose(form.value(vertices[index], p @ vertices), expected[index])
+        scores, offset = form.adjoint(p @ vertices)  # turned round: what each truth makes the mean answer cost
+        assert np.allclose(vertices @ scores + offset, p @ matrix)
     assert np.array_equal(MAP().decode(CRF(chain).output(theta)), every[int(totals.argmax())])

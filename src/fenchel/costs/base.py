@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property, lru_cache
-
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,9 +15,16 @@ from .._core.types import Array, ArrayLike
 from ..structures.base import Structure
 from ..structures.ragged import Family
 
-__all__ = ["AffineForm", "Cost", "affine_form", "check_class_counts", "class_affine", "cost_table", "per_example"]
-
-__all__ = ["AffineForm", "Cost", "affine_form", "check_class_counts", "class_affine", "differ_in_size", "per_example"]
+__all__ = [
+    "AffineForm",
+    "Cost",
+    "affine_form",
+    "check_class_counts",
+    "class_affine",
+    "cost_table",
+    "differ_in_size",
+    "per_example",
+]
 
 
 class AffineForm:
@@ -134,14 +139,20 @@ class Cost(ABC):
             raise self._refuse(answers, truths, "labels of positions are compared within one structure")
         matrix = self.label_matrix(answers.n_labels)
 
-        def apply(mu: Array) -> Array:
-            values = truths.position_marginals(mu) @ matrix.T
+        def scores(points: Array, costs: Array) -> Array:
+            values = truths.position_marginals(points) @ costs
             if weights is not None:
-                values *= position_weights(weights, truths.position_index(mu)[0])[:, None]
-            scores: Array = answers.position_scores(values, mu)
-            return scores
+                values *= position_weights(weights, truths.position_index(points)[0])[:, None]
+            nodes: Array = answers.position_scores(values, points)
+            return nodes
 
-        return AffineForm(answers, truths, apply, lambda mu: np.zeros(len(mu)))
+        return AffineForm(
+            answers,
+            truths,
+            lambda mu: scores(mu, matrix.T),
+            lambda mu: np.zeros(len(mu)),
+            lambda p: (scores(p, matrix), np.zeros(len(p))),
+        )
 
     def _sum_of_parts(self, y_pred: Any, y_true: Any, weights: Array | None = None) -> Array:
         """This cost of every single label, added up over the positions of each output; outputs may differ in length."""

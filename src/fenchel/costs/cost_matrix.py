@@ -11,7 +11,6 @@ from .._core.errors import IncompatiblePair, InvalidInput
 from .._core.types import Array, ArrayLike
 from ..structures.base import Structure
 from ..structures.simplex import Simplex
-from .base import AffineForm, Cost, class_affine
 from .base import AffineForm, Cost, class_affine, differ_in_size, per_example
 
 __all__ = ["CostMatrices", "CostMatrix"]

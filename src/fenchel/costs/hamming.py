@@ -70,10 +70,3 @@ def _totals(points: Array) -> Array:
 
 def _summed(scores: Array, offsets: Array) -> tuple[Array, Array]:
     return scores, np.sum(offsets, axis=1)
-
-
-def _ragged(outputs: Any) -> bool:
-    if isinstance(outputs, np.ndarray):
-        return outputs.dtype == object
-    lengths = {len(o) if hasattr(o, "__len__") and not isinstance(o, str) else None for o in outputs}
-    return len(lengths) > 1
