@@ -176,7 +176,7 @@ def _fill() -> None:
         "Chain(5, 1)",
         "Chain(3, 2, tied=True)",
     )
-    register("structure", "chains", f"{s}.chain:Chains", "chains of any lengths")
+    register("structure", "chains", f"{s}.chain:Chains", "chains of any lengths", "Chains(2)", "Chains(2, tied=True)")
 
     r = "fenchel.losses.regularizers"
     register("regularizer", "euclidean", f"{r}:Euclidean", "half the squared norm: Euclidean projection", "Euclidean()")
@@ -240,6 +240,7 @@ def _fill() -> None:
         "CRF(OrderSimplex(4))",
         "CRF(Budget(4, 1, 2))",
         "CRF(Chain(4, 2))",
+        "CRF(Chains(2, tied=True))",
     )
 
     register(
