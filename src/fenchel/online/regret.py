@@ -87,10 +87,13 @@ class RegretTracker:
             raise InvalidInput(f"U has shape {U.shape}, expected {scorer.weights_shape}")
         return self.learner.loss_.value(scorer.scores(U), np.concatenate(self._vertices))
 
-    def best_offline(self, alpha: float = 1e-6) -> Array:
-        """The linear model with the least surrogate loss on all rounds so far, with a little ridge penalty."""
+    def best_offline(self, alpha: float = 1e-6, *, tol: float = 1e-6) -> Array:
+        """The linear model with the least surrogate loss on all rounds so far, with a little ridge penalty.
+
+        ``tol`` is the relative duality gap at which its training stops; bounds hold for every U, however good.
+        """
         loss = self.learner.loss_
-        return LBFGS(tol=1e-6, max_iter=2000).minimize(self._scorer(), loss, np.concatenate(self._vertices), alpha).w
+        return LBFGS(tol=tol, max_iter=2000).minimize(self._scorer(), loss, np.concatenate(self._vertices), alpha).w
 
     def regret(self, U: Array) -> Array:
         """The surrogate regret after each round, as it was paid."""
