@@ -391,6 +391,8 @@ def _fill() -> None:
     register("step", "adaptive", f"{o}.steps:AdaptiveStep", "on a ball, with a rate that follows the gradients",
              "AdaptiveStep(10.0)")  # fmt: skip
     register("step", "parameter_free", f"{o}.steps:ParameterFree", "bets instead of a rate", "ParameterFree(1.0)")
+    register("learner", "records", f"{o}.stream:RecordLearner", "a learner on records with named fields",
+             'RecordLearner("classify")')  # fmt: skip
     register("learner", "learner", f"{o}.learner:Learner", "plays, is told the truth, learns", "Learner(Simplex(3))")
 
     register("estimator", "table_model", "fenchel.cli.model:TableModel", "a model with the table encoder before it")

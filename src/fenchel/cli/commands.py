@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .._core import registry
 from .._core.errors import IncompatiblePair, InvalidInput
 from .console import Console, check_target, columns, number, size, to_json, writing
+from .stream import stream
 from .tasks import TASKS, Task
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from .model import TableModel
 
-__all__ = ["demo", "evaluate", "fit", "info", "predict", "reproduce"]
+__all__ = ["demo", "evaluate", "fit", "info", "predict", "reproduce", "stream"]
 
 
 def fit(args: argparse.Namespace, console: Console) -> int:

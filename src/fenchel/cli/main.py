@@ -148,6 +148,7 @@ def _parser(task: str) -> argparse.ArgumentParser:
     _add_fit(commands, task)
     _add_predict(commands)
     _add_evaluate(commands)
+    _add_stream(commands)
     _add_info(commands)
     _add_demo(commands)
     _add_reproduce(commands)
@@ -268,6 +269,76 @@ def _add_evaluate(commands: Any) -> None:
     parser.add_argument("data", type=Path, metavar="DATA", help="a table with the columns of training and the target")
     parser.add_argument("--weight", metavar="COL", help="a column with the weight of each row")
     parser.add_argument("--json", action="store_true", help="print one JSON object, with all scores")
+
+
+def _add_stream(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "stream",
+        "learn from a stream: predict each line, be told its truth, learn",
+        "clicks.csv --target bought --out answers.csv",
+        "ratings.jsonl --task ordinal --target stars --labels 1 2 3 4 5 --checkpoint stars.fenchel --out answers.csv",
+        "- --format json --target label < pipe",
+        about="DATA is CSV with a header, or one JSON object a line, in a file (also .gz) or from a pipe (-). A field that is a\n"
+        "number is a feature, a text one of its own; a line without a truth is only predicted. Lines that cannot be read are\n"
+        "counted and left out. Answers are written as they come; how it goes is told on standard error.",
+    )
+    parser.add_argument("data", type=Path, metavar="DATA", help="a file, or - for standard input")
+    parser.add_argument("--target", required=True, metavar="FIELD", help="the field with the truth")
+    parser.add_argument(
+        "--task", choices=("classify", "ordinal", "multilabel", "rank"), default="classify",
+        help="what is predicted (default: classify). Truths of multilabel are a;b or a list, those of rank a>b>c or a list",
+    )  # fmt: skip
+    parser.add_argument(
+        "--labels", nargs="+", metavar="NAME", help="all labels, in order for ordinal (classify may do without)"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("-"), metavar="FILE", help="for answers (default: -, print them)"
+    )
+    parser.add_argument(
+        "--format", choices=("auto", "csv", "json"), default="auto", help="of DATA (default: by its name)"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace files if they exist")
+    learning = parser.add_argument_group("learning")
+    learning.add_argument(
+        "--loss", choices=("kl", "gibbs", "euclidean"), help="the surrogate loss (default: what suits the task)"
+    )
+    learning.add_argument(
+        "--step", choices=("parameter_free", "constant"), default="parameter_free", help="default: parameter_free"
+    )
+    learning.add_argument(
+        "--decoder", choices=("randomized", "deterministic", "random"), default="randomized", help="default: randomized"
+    )
+    learning.add_argument(
+        "--max-norm", type=arguments.positive, default=10.0, metavar="C",
+        help="the largest length of a line's features; longer ones are shortened (default: 10)",
+    )  # fmt: skip
+    learning.add_argument("--raw", action="store_true", help="take numbers as they are, not standardised as they come")
+    learning.add_argument("--seed", type=arguments.count(0), default=0, help="of the draws (default: 0)")
+    going_on = parser.add_argument_group("going on after a stop")
+    going_on.add_argument(
+        "--checkpoint", type=Path, metavar="FILE", help="save the learner here, every so often and at the end"
+    )
+    going_on.add_argument(
+        "--every",
+        type=arguments.count(1),
+        default=100_000,
+        metavar="N",
+        help="lines between checkpoints (default: 100000)",
+    )
+    going_on.add_argument(
+        "--resume", action="store_true", help="go on from the checkpoint if there is one, to the same weights"
+    )
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--report",
+        type=arguments.count(1),
+        default=10_000,
+        metavar="N",
+        help="rows between lines on costs (default: 10000)",
+    )
+    output.add_argument("--json", action="store_true", help="at the end one JSON object in place of the summary")
+    output.add_argument("--quiet", action="store_true", help="print errors and warnings only")
 
 
 def _add_info(commands: Any) -> None:

@@ -240,6 +240,27 @@ class Learner(BaseEstimator):  # type: ignore[misc]
         copy.features_ = dict(self.features_)
         return copy
 
+    def with_classes(self, k: int) -> Learner:
+        """This learner of classes with more of them: their scores begin at zero, what was learned stays.
+
+        >>> from fenchel.online import Learner
+        >>> from fenchel.structures import Simplex
+        >>> learner = Learner(Simplex(2), "kl", scale="auto").learn_one([1.0, 0.0], 1)
+        >>> learner.with_classes(3).coef_.shape
+        (2, 3)
+        """
+        self._check_begun()
+        if type(self.structure) is not Simplex or not isinstance(self.loss, str) or k < self.structure.k:
+            raise InvalidInput(f"only learners of classes with a loss by name take more of them, not {self!r} with {k}")
+        grown = Learner(**{**self.get_params(deep=False), "structure": Simplex(k)})
+        grown.begin(self.n_inputs_)
+        new = np.zeros((len(self.weights_), k - self.structure.k))
+        grown.features_, grown.columns_, grown.rng_ = self.features_, self.columns_, self.rng_
+        grown.weights_, grown.total_ = np.hstack([self.weights_, new]), np.hstack([self.total_, new])
+        first, grown.state_ = grown.state_, self.state_.copy()
+        grown.state_[1] = first[1]  # the rate, or the bound on gradients, for this many classes
+        return grown
+
     # -- set-up --------------------------------------------------------------------------------------------------------
 
     def _check_begun(self) -> None:

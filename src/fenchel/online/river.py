@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .._core.errors import MissingDependency
 from ..structures.simplex import Simplex
 from .learner import Learner
@@ -95,23 +93,16 @@ class RandomizedClassifier(base.Classifier):  # type: ignore[misc]
 
     def _add_class(self, y: Any) -> None:
         """A class met for the first time: its scores begin at zero, the others keep their weights."""
-        old = self._learner
         k = len(self._classes) + 1
         self._classes[y] = k - 1
-        new = Learner(
+        if self._learner is not None:
+            self._learner = self._learner.with_classes(k)
+            return
+        self._learner = Learner(
             Simplex(k), self.loss, "zero_one", step=self.step, decoder=self.decoder, max_norm=self.max_norm,
             too_long="rescale", scale="auto", intercept=self.intercept, n_features=0, random_state=self.seed,
         )  # fmt: skip
-        new.begin(0)
-        if old is not None:
-            new.features_, new.n_inputs_, new.rng_ = old.features_, old.n_inputs_, old.rng_
-            grown = np.zeros((len(old.weights_), 1))
-            new.weights_ = np.hstack([old.weights_, grown])
-            new.total_ = np.hstack([old.total_, grown])
-            first = new.state_
-            new.state_ = old.state_.copy()
-            new.state_[1] = first[1]  # the rate, or the bound on gradients, for this many classes
-        self._learner = new
+        self._learner.begin(0)
 
 
 def _numbers(x: dict[Any, Any]) -> dict[Any, float]:

@@ -103,7 +103,7 @@ class FamilySuite:
     def check_outputs_are_encoded_and_decoded(self) -> None:
         if not self.family.supports("argmax"):
             return
-        vertices = self.family.argmax(Ragged.of(self.batch()))
+        vertices: Any = self.family.argmax(Ragged.of(self.batch()))
         outputs = self.family.decode(vertices)
         assert len(outputs) == len(vertices), "decode loses items"
         again: Any = self.family.encode(outputs)
