@@ -140,9 +140,10 @@ def reproduce(args: argparse.Namespace, console: Console) -> int:
                 if not printed:
                     (console.result if target is None else console.print)(report.as_text(result))
     except KeyboardInterrupt:
-        if kept is not None:
-            console.warn(f"results so far are in {str(kept)!r}; the same command goes on from there")
-        raise
+        if kept is None:
+            raise
+        console.error(f"interrupted; results so far are in {str(kept)!r}, and the same command goes on from there")
+        return 130
     value = results if args.name == "all" else results[args.name]
     if printed:
         console.result(to_json(value))

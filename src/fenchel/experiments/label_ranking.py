@@ -81,7 +81,7 @@ def run(data: Path | None = None, quick: bool = False, progress: Told | None = N
     sets = dict(_given(data, _SMALL if quick else tuple(_PUBLISHED["kl"])) if data is not None else _generated(quick))
     published = _PUBLISHED if data is not None else {r: {} for r in _PUBLISHED}
     splits = 2 if quick else _SPLITS
-    grid = _ALPHAS[::3] if quick else _ALPHAS
+    grid = _ALPHAS[4:11:2] if quick else _ALPHAS
     errors: dict[str, dict[str, list[list[float]]]] = {r: {name: [] for name in sets} for r in _PAIRS}
     alphas: dict[str, dict[str, list[list[float]]]] = {r: {name: [] for name in sets} for r in _PAIRS}
     unfinished = done = 0
