@@ -240,8 +240,9 @@ def _rows(tables: dict[str, dict[str, Array]], published: dict[str, dict[str, tu
         if theirs:
             rows.append([f"{names} average", "published", *_cells(r, np.mean(theirs, axis=0))])
             rows.append(["", "seed 0", *_cells(r, np.mean([e[0] for e in by_set.values()], axis=0))])
-        means = np.mean([e.mean(axis=0) for e in by_set.values()], axis=0)
-        rows.append(["" if theirs else f"{names} average", f"mean of {len(e)}", *_cells(r, means)])
+        over_sets = np.mean(list(by_set.values()), axis=0)
+        label = "" if theirs else f"{names} average"
+        rows.append([label, f"mean of {len(e)}", *_cells(r, over_sets.mean(axis=0), over_sets.std(axis=0, ddof=1))])
     return rows
 
 
@@ -309,11 +310,21 @@ def _ordering(tables: dict[str, dict[str, Array]]) -> list[str]:
         columns = _COLUMNS[len(_COLUMNS) - len(_PAIRS[r]) :]
         best = [bool(e.mean(axis=0)[-1] <= e.mean(axis=0).min() + 1e-9) for e in by_set.values()]
         single = np.concatenate([e[:, -1] <= e.min(axis=1) + 1e-9 for e in by_set.values()])
-        average = np.mean([e.mean(axis=0) for e in by_set.values()], axis=0)
+        over_sets = np.mean(list(by_set.values()), axis=0)
+        average = over_sets.mean(axis=0)
         held = "best" if average[-1] <= average.min() + 1e-9 else f"not best ({columns[int(average.argmin())]} is)"
         notes.append(
             f"{r}: B/B is {held} on average over the sets; best in mean on {sum(best)} of {len(best)} sets; best or tied "
             f"on {100 * single.mean():.0f} % of the single splits."
+        )
+        gains = over_sets[:, :-1] - over_sets[:, -1:]
+        errors = gains.std(axis=0, ddof=1) / np.sqrt(len(gains))
+        notes.append(
+            "  B/B is better on average (± standard error over the seeds, whose test parts overlap) by "
+            + ", ".join(
+                f"{g:.2f} ± {s:.2f} than {c}" for c, g, s in zip(columns, gains.mean(axis=0), errors, strict=False)
+            )
+            + "."
         )
         for name, e in by_set.items():
             for j in range(len(columns) - 1):
