@@ -68,8 +68,9 @@ bench: pyproject.toml benchmarks/requirements.txt  ## compare with other librari
 docs: $(VENV)/.docs  ## build the site into build/site
 	$(BIN)/python -m mkdocs build --strict --quiet
 
-reproduce: $(VENV)/.use  ## run every experiment; DATA=folder names the data sets
-	$(BIN)/python -m fenchel.experiments $(if $(DATA),--data $(DATA)) $(ARGS)
+reproduce: $(VENV)/.use  ## run every experiment, going on where the last run was stopped; DATA=folder names the data sets
+	mkdir -p build
+	$(BIN)/fenchel reproduce all --json build/experiments.json --overwrite $(if $(DATA),--data $(DATA)) $(ARGS)
 
 clean:  ## remove what make has made
 	rm -rf $(VENV) $(BENCH) $(LOWEST) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

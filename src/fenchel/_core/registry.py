@@ -364,6 +364,13 @@ def _fill() -> None:
     x = "fenchel.experiments"
     register("experiment", "projection-sets", f"{x}.projection_sets:run",
              "what a smaller set to project on is worth, on scikit-learn's bundled sets")  # fmt: skip
+    register("experiment", "label-ranking", f"{x}.label_ranking:run",
+             "rankings by sets to project on and to decode to (Blondel 2019, Tables 1 and 2)")  # fmt: skip
+    register("experiment", "ordinal", f"{x}.ordinal:run",
+             "grades: ridge against the order simplex and its supersets (Blondel 2019, section 6)")  # fmt: skip
+
+    register("experiment", "multilabel", f"{x}.multilabel:run",
+             "label sets: the unit cube against the budget (Blondel 2019, section 6)")  # fmt: skip
 
     register("experiment", "online-regret", f"{x}.online_regret:run",
              "surrogate regret of online learners by structure, step rule and decoder, beside its bounds")  # fmt: skip

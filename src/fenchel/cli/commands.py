@@ -116,25 +116,43 @@ def demo(args: argparse.Namespace, console: Console) -> int:
 def reproduce(args: argparse.Namespace, console: Console) -> int:
     found = registry.entries("experiment")
     if args.name is None or args.list:
-        if args.json is not None:
-            raise InvalidInput("--json needs the name of an experiment")
+        for option in ("json", "resume"):
+            if getattr(args, option) is not None:
+                raise InvalidInput(f"--{option} needs the name of an experiment")
         rows = [[entry.name, entry.summary] for entry in found]
         console.result(columns(rows, header=False, left=2, indent=0) if rows else "There are no experiments yet.")
         return 0
-    entry = registry.find("experiment", args.name)
-    target = None if args.json is None or str(args.json) == "-" else check_target(args.json, overwrite=args.overwrite)
+    chosen = found if args.name == "all" else [registry.find("experiment", args.name)]
+    printed = args.json is not None and str(args.json) == "-"
+    target = None if args.json is None or printed else check_target(args.json, overwrite=args.overwrite)
     data = _data_folder(args.data)
     report = importlib.import_module("fenchel.experiments.report")
-    with console.progress:
-        result = entry.load()(data, args.quick, console.progress)
-    if args.json is None:
-        console.result(report.as_text(result))
-    elif target is None:
-        console.result(to_json(result))
-    else:
+    resume = importlib.import_module("fenchel.experiments.resume")
+    kept = args.resume
+    if kept is None and target is not None:
+        kept = target.with_name(target.name + ".partial")
+    results = {}
+    try:
+        with resume.keeping(kept):
+            for entry in chosen:
+                with console.progress:
+                    result = entry.load()(data, args.quick, console.progress)
+                results[entry.name] = result
+                if not printed:
+                    (console.result if target is None else console.print)(report.as_text(result))
+    except KeyboardInterrupt:
+        if kept is None:
+            raise
+        console.error(f"interrupted; results so far are in {str(kept)!r}, and the same command goes on from there")
+        return 130
+    value = results if args.name == "all" else results[args.name]
+    if printed:
+        console.result(to_json(value))
+    elif target is not None:
         with writing(target, overwrite=args.overwrite) as stream:
-            stream.write(to_json(result) + "\n")
-        console.print(report.as_text(result))
+            stream.write(to_json(value) + "\n")
+        if args.resume is None:
+            kept.unlink(missing_ok=True)  # all that it held is in the target now
         console.print(f"Wrote {target}")
     return 0
 

@@ -365,12 +365,19 @@ def _add_reproduce(commands: Any) -> None:
         "--list",
         *([f"{names[0]} --quick", f"{names[0]} --data DIR --json results.json"] if names else []),
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the experiment; without it they are listed")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the experiment, or all; without it they are listed")
     parser.add_argument("--list", action="store_true", help="list the experiments")
     parser.add_argument("--data", type=Path, metavar="DIR", help="the folder of data sets (default: $FENCHEL_DATA)")
     parser.add_argument("--quick", action="store_true", help="fewer repeats, to see that it runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result to a file, or - to print it")
-    parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
+    parser.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="keep results in this file as they come and go on from those in it (default: beside the --json file, as "
+        "FILE.partial, until that is written)",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace the --json file if it exists")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
 
 

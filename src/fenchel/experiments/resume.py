@@ -4,44 +4,60 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from .._core.errors import InvalidInput
 
-__all__ = ["Kept", "fingerprint"]
+__all__ = ["Kept", "fingerprint", "keeping"]
+
+_HEADER = "intermediate results of fenchel reproduce"
+_file: ContextVar[Path | None] = ContextVar("file of intermediate results", default=None)
+
+
+@contextmanager
+def keeping(path: Path | None) -> Iterator[None]:
+    """Let the experiments that run inside keep their results in this file; with None they keep them in memory only."""
+    if path is not None:
+        _checked(path)
+    token = _file.set(path)
+    try:
+        yield
+    finally:
+        _file.reset(token)
 
 
 class Kept:
-    """Results of an experiment in a file of JSON lines, each found by a hash of the settings and of what it is about.
+    """Results of an experiment, each found by a hash of the settings and of what it is about.
 
-    The file is ``build/experiments/NAME.jsonl``, or in the folder that the variable FENCHEL_EXPERIMENTS names. A
-    change of settings or of data is another hash, so old lines are never taken for new ones; after a change of the
-    *code* the file must be deleted. A line that an interruption cut off is ignored.
+    Inside :func:`keeping` they are lines of JSON in the file it names. A change of the version, of settings or of data is
+    another hash, so old lines are never taken for new ones; a change of the *code* is not seen: raise ``protocol`` in the
+    settings. A line that an interruption cut off is ignored.
     """
 
     def __init__(self, name: str, settings: dict[str, Any]) -> None:
-        folder = Path(os.environ.get("FENCHEL_EXPERIMENTS") or Path("build") / "experiments")
-        self.path = folder / f"{name}.jsonl"
+        from .. import __version__
+
+        self.path = _file.get()
         self.reused = 0
-        self._settings = settings
+        self._settings = [name, __version__, settings]
         self._values: dict[str, Any] = {}
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
-            self._stream = self.path.open("a", encoding="utf-8")
-        except OSError as error:
-            raise InvalidInput(
-                f"results cannot be kept in {str(folder)!r} ({error.strerror}); "
-                "name another folder by the variable FENCHEL_EXPERIMENTS"
-            ) from None
-        if text and not text.endswith("\n"):
+        self._stream: IO[str] | None = None
+        if self.path is None:
+            return
+        text = _checked(self.path)
+        self._stream = self.path.open("a", encoding="utf-8")
+        if not text:
+            self._write({"header": _HEADER, "version": __version__})
+        elif not text.endswith("\n"):
             self._stream.write("\n")
-        for line in text.splitlines():
+        for line in text.splitlines()[1:]:
             try:
                 entry = json.loads(line)
                 self._values[entry["hash"]] = entry["value"]
@@ -58,11 +74,17 @@ class Kept:
         """Keep a value, on disk at once."""
         key = self._hash(what)
         self._values[key] = value
-        self._stream.write(json.dumps({"hash": key, "what": what, "value": value}) + "\n")
+        if self._stream is not None:
+            self._write({"hash": key, "what": what, "value": value})
+
+    def _write(self, entry: dict[str, Any]) -> None:
+        assert self._stream is not None
+        self._stream.write(json.dumps(entry) + "\n")
         self._stream.flush()
 
     def close(self) -> None:
-        self._stream.close()
+        if self._stream is not None:
+            self._stream.close()
 
     def __enter__(self) -> Kept:
         return self
@@ -76,8 +98,27 @@ class Kept:
     @property
     def note(self) -> str:
         return (
-            f"{self.reused} results were read from {self.path}; delete it to compute them anew." if self.reused else ""
+            f"{self.reused} results were taken from {self.path}, where an earlier run left them." if self.reused else ""
         )
+
+
+def _checked(path: Path) -> str:
+    """What is in the file; a file that we did not begin is refused, for it is the user's."""
+    try:
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        if text:
+            header = json.loads(text.partition("\n")[0])
+            if not isinstance(header, dict) or header.get("header") != _HEADER:
+                raise ValueError
+        elif not path.exists():
+            path.touch()
+    except OSError as error:
+        raise InvalidInput(f"intermediate results cannot be kept in {str(path)!r}: {error.strerror}") from None
+    except ValueError:
+        raise InvalidInput(
+            f"{str(path)!r} holds something else than {_HEADER}; move it, or name another file by --resume"
+        ) from None
+    return text
 
 
 def fingerprint(*arrays: Any) -> str:
