@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import Case, Contender, Probe
+from benchmarks.harness import Case, Contender, Probe, Row
 
 __all__ = ["cases"]
 
@@ -21,6 +27,7 @@ def cases() -> list[Case | Probe]:
         _rows(),
         _decoders("birkhoff", 10, 100),
         _decoders("permutahedron", 100, 300),
+        Probe("online-stream", "fenchel stream on JSON lines, 10 numbers each, in a fresh process", _stream_files),
     ]
 
 
@@ -180,3 +187,43 @@ def _decoders(kind: str, n: int, rounds: int) -> Case:
         against="deterministic decoding with the same loss",
         sets=2,
     )
+
+
+def _stream_files(quick: bool) -> list[Row]:
+    """Two files, one four times the other: the memory is the same. FENCHEL_BENCH_STREAM_MB names the larger one's size."""
+    largest = float(os.environ.get("FENCHEL_BENCH_STREAM_MB", "20" if quick else "80"))
+    rows = []
+    for megabytes in (largest / 4, largest):
+        with tempfile.TemporaryDirectory() as folder:
+            path, out = Path(folder) / "stream.jsonl", Path(folder) / "answers.csv"
+            count = _write_lines(path, int(megabytes * 1e6))
+            command = [sys.executable, "-c", _MEASURED, str(path), str(out)]
+            done = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            seconds, size = done["seconds"], path.stat().st_size / 1e6
+        note = f"{count} rows in {seconds:.1f} s: {count / seconds:.0f} rows/s"
+        rows.append(Row(f"peak memory, file of {size:.0f} MB", (done["megabytes"],), unit="MB", note=note))
+    return rows
+
+
+_MEASURED = """
+import json, resource, sys
+from time import perf_counter
+from fenchel.cli.main import main
+start = perf_counter()
+assert main(["stream", sys.argv[1], "--target", "label", "--out", sys.argv[2], "--quiet"]) == 0
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+print(json.dumps({"seconds": perf_counter() - start, "megabytes": peak}))
+"""
+
+
+def _write_lines(path: Path, size: int) -> int:
+    rng = np.random.default_rng(0)
+    count, written = 0, 0
+    with path.open("w") as stream:
+        while written < size:
+            for x in rng.normal(size=(1000, 10)).round(5).tolist():
+                label = "abc"[int(x[0] > 0) + int(x[1] > 0)]
+                line = json.dumps({**{f"feature_{j}": v for j, v in enumerate(x)}, "label": label}) + "\n"
+                written += stream.write(line)
+                count += 1
+    return count
