@@ -205,7 +205,10 @@ def differ_in_size(*sides: Any) -> bool:
         if isinstance(outputs, np.ndarray):
             if outputs.dtype == object:
                 return True
-        elif hasattr(outputs, "__len__") and len({len(o) if hasattr(o, "__len__") and not isinstance(o, str) else None for o in outputs}) > 1:
+        elif (
+            hasattr(outputs, "__len__")
+            and len({len(o) if hasattr(o, "__len__") and not isinstance(o, str) else None for o in outputs}) > 1
+        ):
             return True
     return False
 
