@@ -15,8 +15,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def reference(kind: str) -> str:
     """The docstrings of all parts of a kind, in mkdocstrings' notation."""
-    entries = [e for e in registry.entries(kind) if not e.target.startswith("fenchel.cli")]
-    return "\n\n".join("::: " + e.target.replace(":", ".") for e in entries)
+    targets = dict.fromkeys(e.target for e in registry.entries(kind) if not e.target.startswith("fenchel.cli"))
+    return "\n\n".join("::: " + target.replace(":", ".") for target in targets)
 
 
 def table(kind: str) -> str:

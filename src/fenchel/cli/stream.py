@@ -75,7 +75,8 @@ def stream(args: argparse.Namespace, console: Console) -> int:
     if args.json:
         (console.result if out is not None else _to_stderr)(to_json({"command": "stream", "data": source, **report}))
     elif not args.quiet:
-        print(_line(learner, state), file=sys.stderr)
+        if state["told"] != learner.rows_:
+            print(_line(learner, state), file=sys.stderr)
         told = f"{learner.rows_} rows in {duration(seconds)}"
         saved = f"; resume or predict with {args.checkpoint}" if args.checkpoint is not None else ""
         print(f"{told}{saved}", file=sys.stderr)
