@@ -23,7 +23,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -32,7 +32,9 @@ import numpy as np
 
 from benchmarks.peers import research_commits
 
-__all__ = ["Case", "Contender", "Probe", "Report", "Row", "Settings"]
+__all__ = [
+    "Case", "Contender", "Outcome", "Probe", "Report", "Row", "Settings", "Timed", "probe_table", "summary_table",
+]  # fmt: skip
 
 PACKAGES = (
     "numpy", "scipy", "scikit-learn", "numba", "threadpoolctl", "entmax", "jax", "jaxlib", "jaxopt", "torch", "POT",
@@ -136,6 +138,9 @@ class Settings:
     def rounds(self) -> int:
         return 4 if self.quick else 10
 
+
+_LONG = 10.0
+"""A call that takes this many seconds is timed once: noise is small over such a time."""
 
 # -- running one case --------------------------------------------------------------------------------------------------
 
@@ -270,7 +275,7 @@ def _plan(variant: _Variant, share: float, rounds: int, best: float) -> float:
         variant.burst = max(1, min(100, int(wanted / rounds)))
         variant.plan = set(range(rounds))
     else:
-        turns = max(3, math.ceil(wanted))
+        turns = max(3, math.ceil(wanted)) if last < _LONG else 1
         variant.plan = {round(i) for i in np.linspace(0, rounds - 1, min(turns, rounds))}
     return last
 
@@ -464,7 +469,8 @@ def _judge(
     outcome.ratio = float(np.median(rival.times)) / float(np.median(mine.times))
     shared = sorted(mine.rounds.keys() & rival.rounds.keys())
     by_round = [float(np.median(rival.rounds[r]) / np.median(mine.rounds[r])) for r in shared]
-    outcome.ratio_quartiles = (float(np.quantile(by_round, 0.25)), float(np.quantile(by_round, 0.75)))
+    if by_round:
+        outcome.ratio_quartiles = (float(np.quantile(by_round, 0.25)), float(np.quantile(by_round, 0.75)))
     if outcome.others_cores > 0.25:
         outcome.notes.append(f"provisional: other processes used {outcome.others_cores:.1f} cores")
     absent = [e.contender.name for e, v in peers if v is None and e.contender.in_target]
@@ -558,25 +564,10 @@ class Report:
         if busiest > 0.1:
             lines += ["", f"**Other processes used up to {busiest:.2f} cores meanwhile: the numbers are provisional.**"]
         if self.outcomes:
-            lines += ["", "## Against the targets", "", *self._summary(), "", "## All contenders", "", *self._details()]
+            summary = summary_table(self.outcomes)
+            lines += ["", "## Against the targets", "", *summary, "", "## All contenders", "", *self._details()]
         for probe in self.probes:
-            lines += ["", f"## {probe['title']}", "", *_probe_table(probe)]
-        return lines
-
-    def _summary(self) -> list[str]:
-        lines = [
-            "| work | scale | ours | best peer | its time | ratio | target | result |",
-            "| --- | --- | --- | --- | --- | --- | --- | --- |",
-        ]
-        for o in self.outcomes:
-            ours = o.contenders[0] if o.contenders else None
-            best = next((c for c in o.contenders[1:] if c.name == o.best_peer), None)
-            result = "**below**" + o.verdict.removeprefix("below") if o.verdict.startswith("below") else o.verdict
-            cells = [
-                o.title, _scale(o.scale), _time(ours), _cell(o.best_peer) or f"({_cell(o.against)})", _time(best),
-                _ratio(o), f"{o.target:g}x", "; ".join([_cell(result), *map(_cell, o.notes)]),
-            ]  # fmt: skip
-            lines.append("| " + " | ".join(cells) + " |")
+            lines += ["", f"## {probe['title']}", "", *probe_table(probe)]
         return lines
 
     def _details(self) -> list[str]:
@@ -592,7 +583,7 @@ class Report:
                 notes.append("" if c.accurate else "misses the accuracy asked, not counted")
                 notes += [f"{_seconds(t)} with {n}" for n, t in c.other_threads.items()]
                 cells = [
-                    o.title, _scale(o.scale), c.name, _time(c), c.threads, "" if c.ratio is None else f"{c.ratio:.2f}",
+                    o.title, _scale(o.scale), c.name, _time(c), c.threads, "" if c.ratio is None else f"{c.ratio:.3g}",
                     accuracy, "" if c.setting is None else str(c.setting), str(c.calls or ""),
                     "; ".join(n for n in notes if n),
                 ]  # fmt: skip
@@ -603,7 +594,26 @@ class Report:
         return lines
 
 
-def _probe_table(probe: dict[str, Any]) -> list[str]:
+def summary_table(outcomes: Sequence[Outcome]) -> list[str]:
+    """A line for each case: ours, the best peer, the ratio and the target."""
+    lines = [
+        "| work | scale | ours | best peer | its time | ratio | target | result |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for o in outcomes:
+        ours = o.contenders[0] if o.contenders else None
+        best = next((c for c in o.contenders[1:] if c.name == o.best_peer), None)
+        result = "**below**" + o.verdict.removeprefix("below") if o.verdict.startswith("below") else o.verdict
+        cells = [
+            o.title, _scale(o.scale), _time(ours), _cell(o.best_peer) or f"({_cell(o.against)})", _time(best),
+            _ratio(o), f"{o.target:g}x", "; ".join([_cell(result), *map(_cell, o.notes)]),
+        ]  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def probe_table(probe: dict[str, Any]) -> list[str]:
+    """A line for each number of a probe."""
     if probe["skipped"]:
         return [f"Skipped: {probe['skipped']}."]
     lines = ["| what | median (least to most) | limit | result | notes |", "| --- | --- | --- | --- | --- |"]
@@ -652,10 +662,12 @@ def _time(line: Timed | None) -> str:
 
 
 def _ratio(outcome: Outcome) -> str:
-    if outcome.ratio is None or outcome.ratio_quartiles is None:
+    if outcome.ratio is None:
         return ""
+    if outcome.ratio_quartiles is None:
+        return f"{outcome.ratio:.3g}x"
     low, high = outcome.ratio_quartiles
-    return f"{outcome.ratio:.2f}x ({low:.2f}-{high:.2f})"
+    return f"{outcome.ratio:.3g}x ({low:.3g}-{high:.3g})"
 
 
 def _without_nan(value: Any) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from benchmarks.cases import everything
 from benchmarks.harness import Case, Probe, Report, Settings
+from benchmarks.page import Results, fill
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -19,7 +20,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="thread counts to try (default: 1 2)")
     parser.add_argument("--out", type=Path, default=Path("build/bench"), help="folder for bench.md and bench.json")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="put the tables between the marks of this page, too")
+    parser.add_argument(
+        "--from", dest="given", type=Path, nargs="+", metavar="JSON",
+        help="with --page: run nothing, take the bench.json of these runs (where several have a case the last counts)",
+    )  # fmt: skip
     options = parser.parse_args(argv)
+    if options.given and not options.page:
+        parser.error("--from needs --page, the file to write to")
+    if options.given:
+        fill(options.page, Results.read(options.given))
+        return 0
     chosen: list[Case | Probe] = [case for case in everything() if _matches(case.name, options.only)]
     if not chosen:
         print(f"no case matches {' or '.join(options.only)}; --list prints the names", file=sys.stderr)
@@ -32,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for case in chosen:
         report.add(case)
     report.finish()
+    if options.page:
+        fill(options.page, Results.read([options.out / "bench.json"]))
     return 0
 
 

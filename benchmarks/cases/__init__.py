@@ -1,12 +1,19 @@
-"""The cases, one module for each issue that sets targets."""
+"""The cases, a module for each topic; the first line of its docstring is the topic's title."""
 
 from __future__ import annotations
 
-from benchmarks.cases import foundation, online, polytopes
+from benchmarks.cases import foundation, learning, online, polytopes
 from benchmarks.harness import Case, Probe
 
-__all__ = ["everything"]
+__all__ = ["everything", "topics"]
+
+_TOPICS = (foundation, polytopes, learning, online)
 
 
 def everything() -> list[Case | Probe]:
-    return [*foundation.cases(), *polytopes.cases(), *online.cases()]
+    return [case for topic in _TOPICS for case in topic.cases()]
+
+
+def topics() -> dict[str, list[str]]:
+    """The names of the cases by the title of their topic."""
+    return {str(topic.__doc__).partition("\n")[0]: [case.name for case in topic.cases()] for topic in _TOPICS}

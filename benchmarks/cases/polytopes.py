@@ -13,7 +13,7 @@ from benchmarks.cases.foundation import jax_contender, largest_entry_error
 from benchmarks.harness import Case, Contender, Probe, Row
 from benchmarks.peers import fast_soft_sort, projection_losses
 
-__all__ = ["cases"]
+__all__ = ["cases", "exact_birkhoff"]
 
 Array = Any
 _SCALES = (1.0, 5.0)
@@ -188,7 +188,7 @@ _BATCH, _CHECKED = 100, 8
 _MARGINALS, _ENTRIES = "marginals", "largest error"
 
 
-def _exact(theta: Array, entropic: bool) -> Array:
+def exact_birkhoff(theta: Array, entropic: bool) -> Array:
     """The projection of one score matrix, by damped Newton steps on the dual until the marginals are exact to 1e-12.
 
     The plan is exp(theta + a + b) or max(theta + a + b, 0), potentials a on rows and b on columns.
@@ -229,7 +229,7 @@ def _exact(theta: Array, entropic: bool) -> Array:
 
 
 def _reference(entropic: bool) -> Callable[[Any], Any]:
-    return lambda theta: np.stack([_exact(one, entropic) for one in theta[:_CHECKED]])
+    return lambda theta: np.stack([exact_birkhoff(one, entropic) for one in theta[:_CHECKED]])
 
 
 def _against_plan(theta: Array, reference: Array, plans: Array) -> dict[str, float]:
