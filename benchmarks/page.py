@@ -47,7 +47,8 @@ class Results:
         passed, below, others = self._count()
         if self.outcomes:
             lines.append(
-                f"Of {len(self.outcomes)} comparisons {passed} meet their target, {below} do not, {others} had no peer or did not run.\n"
+                f"Of {len(self.outcomes)} comparisons {passed} meet their target, {below} do not, "
+                f"{others} had no peer or did not run.\n"
             )
         for title, names in topics().items():
             cases = [self.outcomes[name] for name in names if name in self.outcomes]
