@@ -351,14 +351,24 @@ def _fill() -> None:
     register("scorer", "linear_chain", "fenchel.scorers.linear_chain:LinearChain",
              "scores of label sequences, with transition or pair features")  # fmt: skip
 
+    register("scorer", "thresholds", "fenchel.scorers.thresholds:Thresholds",
+             "scores of thresholds between grades, with one direction for all")  # fmt: skip
+
     register("scorer", "kernel", "fenchel.scorers.kernel:Kernel", "scores from a kernel between inputs")
 
     v = "fenchel.solvers"
     register("solver", "lbfgs", f"{v}.lbfgs:LBFGS", "limited-memory BFGS, for smooth losses", "LBFGS()")
     register("solver", "bcfw", f"{v}.bcfw:BlockFrankWolfe", "block-coordinate Frank-Wolfe, for every loss",
              "BlockFrankWolfe()")  # fmt: skip
+    register("solver", "pegasos", f"{v}.pegasos:Pegasos", "subgradient steps of length 1/(alpha t), for every loss",
+             "Pegasos()")  # fmt: skip
+    register("solver", "proximal", f"{v}.proximal:Proximal", "accelerated proximal gradient, for smooth losses, l2 or l1",
+             "Proximal()")  # fmt: skip
+    register("solver", "adam", f"{v}.adam:Adam", "Adam on mini-batches, for every loss, l2 or l1", "Adam()")
+    register("solver", "sgd", f"{v}.sgd:SGD", "stochastic gradients on mini-batches, for every loss, l2 or l1", "SGD()")
 
     register("state", "bcfw_dual", f"{v}.bcfw:DualState", "where block-coordinate Frank-Wolfe goes on from")
+    register("state", "pegasos", f"{v}.pegasos:PegasosState", "where Pegasos goes on from")
     register("state", "stream", f"{v}.sgd:StreamState", "where one-by-one learning goes on from")
 
     x = "fenchel.experiments"

@@ -40,6 +40,10 @@ class Scorer(ABC):
     def quadratic(self, direction: Array, idx: Index = None) -> Array:
         """‖A_iᵀ d_i‖² of each example: what an exact line search over one block needs."""
 
+    def take(self, idx: Any) -> Scorer:
+        """The scorer of some examples, with weights of the same meaning."""
+        raise NotImplementedError(f"{type(self).__name__} cannot be cut into examples")
+
     def gram(self, p: Array | float) -> Array | None:
         """Σ p_i A_iᵀA_i for one score, where all scores share it and it is worth its cost; else None."""
         return None

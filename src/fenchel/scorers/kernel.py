@@ -9,9 +9,10 @@ import numpy as np
 
 from .._core.errors import InvalidInput
 from .._core.types import Array
+from .base import Index
 from .linear import Linear
 
-__all__ = ["Kernel", "kernel_matrix"]
+__all__ = ["Expansion", "Kernel", "kernel_matrix"]
 
 
 class Kernel(Linear):
@@ -61,9 +62,37 @@ class Kernel(Linear):
         self.to_features = vectors[:, kept] / roots
         super().__init__(np.ascontiguousarray(vectors[:, kept] * roots), shape, intercept_scaling=intercept_scaling)
 
+    @property
+    def rank(self) -> int:
+        """How many coordinates there are."""
+        return int(self.X.shape[1])
+
     def features(self, X: Any) -> Array:
         """The coordinates of inputs, for which scores are linear in the weights."""
         return kernel_matrix(X, self.inputs, self.kernel, self.params) @ self.to_features
+
+
+class Expansion(Linear):
+    """θ(x) = Σ_j β_j k(x, x_j) with the coefficients β as weights, for steps that go down in the kernel's function space.
+
+    ``gram`` holds k(x, x_j) for the inputs at hand against all that have coefficients, and ``places`` says which of those
+    the inputs at hand are: a gradient is a residual at the input's own place. It serves learning one by one, where the
+    inputs that have coefficients become more and more; it is no transpose pair, so batch solvers take ``Kernel``.
+    """
+
+    def __init__(
+        self, gram: Array, shape: tuple[int, ...], places: Array, *, intercept_scaling: float | None = None
+    ) -> None:
+        super().__init__(gram, shape, intercept_scaling=intercept_scaling)
+        self.places = places
+
+    def adjoint(self, residual: Array, idx: Index = None) -> Array:
+        flat = residual.reshape(len(residual), self.n_scores)
+        gradient = np.zeros(self.weights_shape)
+        np.add.at(gradient, self.places if idx is None else self.places[idx], flat)
+        if self.intercept_scaling is not None:
+            gradient[-1] = self.intercept_scaling * flat.sum(axis=0, dtype=np.float64)
+        return gradient
 
 
 def kernel_matrix(A: Any, B: Any, kernel: str | Callable[..., Any], params: Mapping[str, Any]) -> Array:

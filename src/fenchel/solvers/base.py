@@ -5,6 +5,8 @@
 For dual variables μ_i in the hull, w(μ) = (1/alpha) Σ p_i A_iᵀ(v_i − μ_i), and for any weights w
 
     P(w) − min P ≤ gap = Σ p_i S(θ_i(w); μ_i) + alpha/2 ‖w − w(μ)‖².
+
+With ``penalty="l1"`` the last term of P is alpha ‖w‖₁, and dual variables must keep Σ p_i A_iᵀ(v_i − μ_i) within ±alpha.
 """
 
 from __future__ import annotations
@@ -12,19 +14,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .._core.checks import check_finite_positive
-from .._core.errors import InvalidInput, warn_user
+from .._core import registry
+from .._core.checks import check_choice, check_finite_positive
+from .._core.errors import IncompatiblePair, InvalidInput, warn_user
 from .._core.parallel import single_blas_thread
 from .._core.ragged import scale_items
 from .._core.types import Array
 from ..losses.base import Evaluation, Loss
 from ..scorers.base import Index, Scorer
 
-__all__ = ["Callback", "Objective", "Progress", "Result", "Solver"]
+__all__ = ["PENALTIES", "Callback", "Objective", "Progress", "Result", "Solver"]
+
+PENALTIES = ("l2", "l1")
+"""The names of alpha/2 ‖w‖² and alpha ‖w‖₁."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +65,19 @@ class Result:
 class Objective:
     """P(w) for one training set, with its certificate."""
 
-    def __init__(self, scorer: Scorer, loss: Loss, v: Array, alpha: float, sample_weight: Array | None) -> None:
+    def __init__(
+        self,
+        scorer: Scorer,
+        loss: Loss,
+        v: Array,
+        alpha: float,
+        sample_weight: Array | None,
+        penalty: str = "l2",
+    ) -> None:
         self.scorer = scorer
         self.loss = loss
         self.v = v
+        self.l1 = check_choice(penalty, "penalty", PENALTIES) == "l1"
         self.alpha = check_finite_positive(alpha, "alpha", zero=True)
         n = scorer.n_examples
         if len(v) != n:
@@ -111,10 +126,14 @@ class Objective:
             self._state[idx] = found.state
         return found
 
-    def value_and_grad(self, w: Array) -> tuple[float, Array]:
+    def mean_loss(self, w: Array) -> tuple[float, Array]:
+        """The weighted mean of the losses and its gradient, without the penalty."""
         found = self.evaluate(self.scorer.scores(w))
-        value = self.mean(found.value) + self.alpha * self.scorer.penalty(w)
-        return value, self.weighted_adjoint(found.gradient) + self.alpha * w
+        return self.mean(found.value), self.weighted_adjoint(found.gradient)
+
+    def value_and_grad(self, w: Array) -> tuple[float, Array]:
+        value, gradient = self.mean_loss(w)
+        return value + self.alpha * self.scorer.penalty(w), gradient + self.alpha * w
 
     def gap_of_gradient(self, gradient: Array) -> float:
         """The certificate with the model's own predictions as dual variables.
@@ -127,12 +146,30 @@ class Objective:
             return 0.0 if squared == 0 else np.inf
         return squared / (2 * self.alpha) + self.inner_gap
 
+    def certify(self, w: Array) -> tuple[float, float]:
+        """P(w) and its gap with the model's own predictions as dual variables; exact subgradients will do.
+
+        With the l1 penalty they are drawn towards the truths until they may be dual variables: for the mean loss L, its
+        gradient g and the share c = min(1, alpha/‖g‖_∞) that they keep of the way, the gap is
+        (1 − c) L + alpha ‖w‖₁ + c ⟨g, w⟩.
+        """
+        mean, gradient = self.mean_loss(w)
+        if not self.l1:
+            return mean + self.alpha * self.scorer.penalty(w), self.gap_of_gradient(gradient + self.alpha * w)
+        size = float(np.abs(w).sum())
+        steepest = float(np.abs(gradient).max(initial=0))
+        kept = min(1.0, self.alpha / steepest) if steepest > 0 else 1.0
+        gap = (1 - kept) * mean + self.alpha * size + kept * float(np.vdot(gradient, w))
+        return mean + self.alpha * size, max(gap, 0.0) + self.inner_gap
+
 
 class Solver(ABC):
     """Minimises the training objective over weights."""
 
     tol: float
     max_iter: int
+    penalties: ClassVar[tuple[str, ...]] = ("l2",)
+    """The penalties that it takes."""
 
     def minimize(
         self,
@@ -141,6 +178,7 @@ class Solver(ABC):
         v: Array,
         alpha: float,
         *,
+        penalty: str = "l2",
         sample_weight: Array | None = None,
         start: Array | None = None,
         dual: Any = None,
@@ -148,12 +186,16 @@ class Solver(ABC):
     ) -> Result:
         """Weights whose duality gap is at most ``tol`` times the objective, or the best found.
 
-        ``v`` holds the truths as vertices φ(y_i), a row each. ``start`` and ``dual`` (of an earlier result) warm-start.
+        ``v`` holds the truths as vertices φ(y_i), a row each. ``penalty`` is "l2", alpha/2 ‖w‖², or "l1", alpha ‖w‖₁,
+        where the solver takes it. ``start`` and ``dual`` (of an earlier result) warm-start.
         ``callback`` is called with a :class:`Progress` after each iteration and stops the solver by returning True.
         Ctrl-C ends it with the weights so far, and ``interrupted`` set.
         """
         self._check_loss(loss)
-        objective = Objective(scorer, loss, v, alpha, sample_weight)
+        objective = Objective(scorer, loss, v, alpha, sample_weight, penalty)
+        if penalty not in self.penalties:
+            able = [e.class_name for e in registry.entries("solver") if penalty in e.load().penalties]
+            raise IncompatiblePair(f"{self!r} does not take penalty={penalty!r}; use {' or '.join(able)}")
         with single_blas_thread():
             result = self._minimize(objective, start, dual, callback)
         if not result.converged and not result.interrupted:

@@ -15,7 +15,7 @@ from .._core.types import Array
 from ..losses.base import Loss
 from .base import Callback, Objective, Progress, Result, Solver
 
-__all__ = ["BlockFrankWolfe", "DualState"]
+__all__ = ["BlockFrankWolfe", "DualState", "digest"]
 
 
 @dataclass
@@ -96,7 +96,7 @@ class BlockFrankWolfe(Solver):
     @staticmethod
     def _start(objective: Objective, dual: Any) -> DualState:
         v = objective.v
-        truths = _digest(v)
+        truths = digest(v)
         if isinstance(dual, DualState) and dual.truths == truths and dual.loss == objective.loss:
             return DualState(dual.mu.copy(), dual.omega.copy(), dual.loss, truths)
         return DualState(v.astype(np.float64), np.zeros(len(v)), objective.loss, truths)
@@ -154,6 +154,7 @@ class BlockFrankWolfe(Solver):
         state.omega[idx] = (1 - step) * state.omega[idx] + step * corner_omega - 0.5 * step * (1 - step) * bend
 
 
-def _digest(points: Any) -> str:
+def digest(points: Any) -> str:
+    """A hash of points, of one size or of many."""
     numbers, layout = (points.flat, points.sizes.tolist()) if isinstance(points, Ragged) else (points, points.shape)
     return sha256(np.ascontiguousarray(numbers, np.float64).tobytes() + repr(layout).encode()).hexdigest()

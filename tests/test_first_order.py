@@ -1,0 +1,203 @@
+"""Solvers that step on a few examples or by proximal points, against the batch solvers and against their own papers."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression
+
+from fenchel.costs import Absolute, Hamming, ZeroOne
+from fenchel.errors import IncompatiblePair, InvalidInput
+from fenchel.losses import CRF, Adversarial, AllThresholds, FenchelYoung, Hinge
+from fenchel.scorers import Kernel, Linear, LinearChain, Thresholds
+from fenchel.scorers.kernel import kernel_matrix
+from fenchel.solvers import LBFGS, SGD, Adam, BlockFrankWolfe, Pegasos, Proximal
+from fenchel.structures import Birkhoff, Chains, OrderSimplex, Simplex
+
+
+def problem(structure, n=50, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    theta = rng.normal(size=(n, structure.dim)) + X @ rng.normal(size=(d, structure.dim))
+    return X, structure.argmax(theta.reshape(n, *structure.shape))
+
+
+STOCHASTIC = [
+    Adam(tol=1e-4, max_iter=40, random_state=0),
+    SGD(tol=1e-4, max_iter=40, random_state=0, batch_size=8),
+    Pegasos(tol=1e-4, max_iter=30, random_state=0, batch_size=2),
+    Pegasos(tol=1e-4, max_iter=30, random_state=0, sampling="uniform", batch_size=4),
+]
+
+
+@pytest.mark.filterwarnings("ignore::fenchel.errors.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("loss", "solvers"),
+    [
+        (FenchelYoung(OrderSimplex(4), "euclidean", multiplier=2.0), [*STOCHASTIC, Proximal(tol=1e-4)]),
+        (Adversarial(Simplex(3), ZeroOne()), STOCHASTIC),
+        (Hinge(Birkhoff(2), Hamming()), STOCHASTIC[:3]),
+    ],
+    ids=["smooth", "game", "hinge"],
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_iterate_bounds_the_minimum_and_the_last_is_near_it(loss, solvers, weighted):
+    X, v = problem(loss.structure)
+    weights = np.random.default_rng(1).integers(0, 4, len(X)).astype(float) if weighted else None
+    scorer = Linear(X, loss.structure.shape, intercept_scaling=1.5)
+    best = BlockFrankWolfe(tol=1e-4, random_state=0, max_iter=300).minimize(scorer, loss, v, 0.1, sample_weight=weights)
+    for solver in solvers:
+        found = solver.minimize(scorer, loss, v, 0.1, sample_weight=weights)
+        for _, value, gap in found.history:
+            assert value - gap <= best.value + 1e-10
+        assert found.value - found.gap <= best.value + 1e-10
+        assert best.value - best.gap <= found.value <= 1.05 * best.value
+        assert found.n_iter == len(found.history) - 1
+
+
+def test_pegasos_closes_its_gap_where_the_loss_has_kinks():
+    X, v = problem(Simplex(3))
+    scorer = Linear(X, (3,), intercept_scaling=1.0)
+    loss = Adversarial(Simplex(3), ZeroOne())
+    found = Pegasos(tol=0.01, random_state=0).minimize(scorer, loss, v, 0.05)
+    assert found.converged
+    # and goes on from there
+    again = Pegasos(tol=0.01, max_iter=3, random_state=1).minimize(scorer, loss, v, 0.05, dual=found.dual)
+    assert again.converged
+    assert again.history[0][1:] == pytest.approx(found.history[-1][1:])
+
+
+def test_pegasos_is_the_published_algorithm_with_kernels():
+    """Algorithm 1 of the thesis, written out with coefficients and kernel values; its 1/(λt) of the scores read as 1/(λ(t−1))."""
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(30, 2)), rng.integers(3, size=30)
+    alpha, loss = 0.1, Adversarial(Simplex(3), ZeroOne())
+    v, gram = np.eye(3)[y], kernel_matrix(X, X, "rbf", {"gamma": 0.5})
+    draws = np.random.default_rng(7)
+    coefficients, t = np.zeros((30, 3)), 0
+    for _ in range(3):
+        for i in draws.integers(30, size=30):
+            f = -(gram[i] @ coefficients) / (alpha * max(t, 1))
+            t += 1
+            coefficients[i] += loss.value_and_grad(f, v[i])[1]
+    scorer = Kernel(X, (3,), kernel="rbf", params={"gamma": 0.5})
+    solver = Pegasos(tol=1e-9, max_iter=3, sampling="uniform", random_state=7)
+    with pytest.warns(UserWarning, match="stopped after 3 iterations"):
+        result = solver.minimize(scorer, loss, v, alpha)
+    last = result.dual.total / (-alpha * result.dual.steps)
+    np.testing.assert_allclose(scorer.scores(last), -(gram @ coefficients) / (alpha * t), atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::fenchel.errors.ConvergenceWarning")
+def test_adam_and_sgd_train_sequences_of_different_lengths():
+    rng = np.random.default_rng(4)
+    lengths = rng.integers(1, 5, size=25)
+    X = rng.normal(size=(lengths.sum(), 3))
+    chains = Chains(2, tied=True)
+    scorer = LinearChain(X, lengths, chains, intercept_scaling=1.0)
+    v = chains.argmax(scorer.scores(rng.normal(size=scorer.weights_shape)))
+    loss = CRF(chains)
+    best = LBFGS(tol=1e-6).minimize(scorer, loss, v, 0.05)
+    for solver in (Adam(max_iter=40, batch_size=5, random_state=0), SGD(max_iter=40, batch_size=5, random_state=0)):
+        found = solver.minimize(scorer, loss, v, 0.05)
+        assert found.value - found.gap <= best.value <= found.value + 1e-9
+        assert found.value <= 1.03 * best.value
+
+
+# -- l1 ----------------------------------------------------------------------------------------------------------------
+
+
+def test_l1_equals_scikit_learn_and_the_gap_is_a_bound():
+    X, v = problem(Simplex(2), n=120, d=6)
+    loss, alpha = FenchelYoung(Simplex(2), "kl"), 0.03
+    scorer = Linear(X, (2,))
+    found = Proximal(tol=1e-9, max_iter=5000).minimize(scorer, loss, v, alpha, penalty="l1")
+    assert found.converged
+    # with two classes only the difference of the scores counts, and l1 puts it into one of the two columns
+    model = LogisticRegression(
+        C=1 / (alpha * len(X)), l1_ratio=1.0, solver="saga", fit_intercept=False, tol=1e-10, max_iter=10_000
+    )
+    theirs = model.fit(X, v[:, 1]).coef_[0]
+    np.testing.assert_allclose(found.w[:, 1] - found.w[:, 0], theirs, atol=1e-4)
+    for _, value, gap in found.history:
+        assert -1e-12 <= value - found.value <= gap + 1e-9
+
+
+@pytest.mark.filterwarnings("ignore::fenchel.errors.ConvergenceWarning")
+@pytest.mark.parametrize("solver", [Adam(max_iter=100, random_state=0), SGD(max_iter=100, random_state=0)], ids=repr)
+def test_stochastic_l1_bounds_the_minimum_and_gives_zeros(solver):
+    X, v = problem(Simplex(3), n=120, d=6)
+    X[:, 3:] *= 0.1
+    scorer = Linear(X, (3,))
+    loss = FenchelYoung(Simplex(3), "euclidean")
+    best = Proximal(tol=1e-8, max_iter=5000).minimize(scorer, loss, v, 0.1, penalty="l1")
+    found = solver.minimize(scorer, loss, v, 0.1, penalty="l1")
+    assert found.value - found.gap <= best.value + 1e-10 <= found.value + 2e-10
+    assert found.value <= 1.01 * best.value
+    assert (found.w == 0).sum() >= 3
+    assert (best.w == 0).sum() >= 3
+
+
+def test_a_zero_weight_is_best_where_l1_is_strong():
+    X, v = problem(Simplex(3))
+    for loss in (Adversarial(Simplex(3), ZeroOne()), FenchelYoung(Simplex(3), "kl")):
+        found = Adam().minimize(Linear(X, (3,)), loss, v, 100.0, penalty="l1")
+        assert found.converged
+        assert found.n_iter == 0
+        assert not found.w.any()
+
+
+def test_solvers_say_which_penalty_and_which_loss_they_take():
+    X, v = problem(Simplex(3))
+    scorer, loss = Linear(X, (3,)), FenchelYoung(Simplex(3), "kl")
+    with pytest.raises(IncompatiblePair, match=r"LBFGS.*does not take penalty='l1'; use Proximal or Adam or SGD"):
+        LBFGS().minimize(scorer, loss, v, 0.1, penalty="l1")
+    with pytest.raises(InvalidInput, match="penalty is 'l0', expected one of 'l2', 'l1'"):
+        LBFGS().minimize(scorer, loss, v, 0.1, penalty="l0")
+    with pytest.raises(IncompatiblePair, match="needs a smooth loss"):
+        Proximal().minimize(scorer, Adversarial(Simplex(3), ZeroOne()), v, 0.1)
+    with pytest.raises(InvalidInput, match="alpha is 0, but the steps of Pegasos"):
+        Pegasos().minimize(scorer, loss, v, 0.0)
+    for wrong in (lambda: Adam(decay=(1.0, 0.9)), lambda: SGD(learning_rate="fast"), lambda: Pegasos(sampling="all")):
+        with pytest.raises(InvalidInput):
+            wrong()
+
+
+# -- thresholds that share a direction ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base", [Linear, Kernel])
+def test_scores_and_adjoint_of_thresholds_are_transposes(base):
+    rng = np.random.default_rng(5)
+    scorer = Thresholds(base(rng.normal(size=(12, 3)), ()), 5, intercept_scaling=2.0)
+    w, r = rng.normal(size=scorer.weights_shape), rng.normal(size=(12, 4))
+    assert np.isclose(np.vdot(scorer.scores(w), r), np.vdot(w, scorer.adjoint(r)))
+    idx = np.array([3, 3, 0])
+    np.testing.assert_allclose(scorer.scores(w, idx), scorer.scores(w)[idx])
+    np.testing.assert_allclose(scorer.take(idx).scores(w), scorer.scores(w)[idx])
+    each = [np.square(scorer.adjoint(r[i : i + 1], np.array([i]))).sum() for i in range(12)]
+    np.testing.assert_allclose(scorer.quadratic(r), each)
+    assert np.ptp(np.diff(scorer.scores(w), axis=1), axis=0).max() <= 1e-12  # one direction for all
+
+
+def test_thresholds_are_trained_with_a_certificate():
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(60, 3))
+    y = np.digitize(X @ [1.0, -1.0, 0.5] + 0.3 * rng.normal(size=60), [-1, 0, 1])
+    scorer, grades = Thresholds(Linear(X, ()), 4), OrderSimplex(4)
+    v = grades.encode(y)
+    for loss in (Adversarial(grades, Absolute()), AllThresholds(grades)):
+        found = BlockFrankWolfe(tol=1e-3, random_state=0).minimize(scorer, loss, v, 0.02)
+        assert found.converged
+
+        def objective(w, loss=loss):
+            return float(loss.value(scorer.scores(w), v).mean() + 0.02 * scorer.penalty(w))
+
+        rival = minimize(objective, found.w, method="Powell", options={"maxiter": 3}).fun
+        assert rival >= found.value - found.gap - 1e-12
+
+
+def test_thresholds_refuse_a_base_with_an_intercept_of_its_own():
+    with pytest.raises(InvalidInput, match="base must give one score and no intercept"):
+        Thresholds(Linear(np.ones((2, 1)), (), intercept_scaling=1.0), 3)
+    with pytest.raises(InvalidInput, match="base must give one score"):
+        Thresholds(Linear(np.ones((2, 1)), (2,)), 3)
