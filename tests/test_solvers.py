@@ -205,8 +205,9 @@ class TestStopping:
             seen.append(progress)
             return len(seen) == 3
 
-        with pytest.warns(ConvergenceWarning):
-            result = solver.minimize(Linear(X, (4,)), self.loss, v, 1e-3, callback=callback)
+        result = solver.minimize(Linear(X, (4,)), self.loss, v, 1e-3, callback=callback)
+        assert result.stopped
+        assert not result.converged
         assert len(seen) == 3
         assert np.array_equal(result.w, seen[-1].w)
 

@@ -18,13 +18,13 @@ _FUNCTIONS = {
     "load": "fenchel._core.saving",
 }
 
-_ESTIMATORS = ("FenchelYoungClassifier", "LabelRanker", "MultilabelClassifier", "OrdinalClassifier")
+_ESTIMATORS = ("FenchelYoungClassifier", "LabelRanker", "MultilabelClassifier", "OrdinalClassifier", "SequenceLabeler")
 
 # Written out, so that type checkers see what is exported; a test compares it with the above.
 __all__ = [
-    "FenchelYoungClassifier", "LabelRanker", "MultilabelClassifier", "OrdinalClassifier", "__version__", "costs", "data",
-    "decoders", "errors", "estimators", "experiments", "get_threads", "load", "losses", "online", "optim", "plots", "save",
-    "scorers", "set_threads", "solvers", "structures", "testing",
+    "FenchelYoungClassifier", "LabelRanker", "MultilabelClassifier", "OrdinalClassifier", "SequenceLabeler", "__version__",
+    "costs", "data", "decoders", "errors", "estimators", "experiments", "get_threads", "load", "losses", "online", "optim",
+    "plots", "save", "scorers", "set_threads", "solvers", "structures", "testing",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from .estimators.multilabel import MultilabelClassifier
     from .estimators.ordinal import OrdinalClassifier
     from .estimators.rank import LabelRanker
+    from .estimators.tag import SequenceLabeler
 
 
 def __getattr__(name: str) -> Any:

@@ -366,6 +366,8 @@ def _fill() -> None:
              "Proximal()")  # fmt: skip
     register("solver", "adam", f"{v}.adam:Adam", "Adam on mini-batches, for every loss, l2 or l1", "Adam()")
     register("solver", "sgd", f"{v}.sgd:SGD", "stochastic gradients on mini-batches, for every loss, l2 or l1", "SGD()")
+    register("solver", "perceptron", f"{v}.perceptron:AveragedPerceptron", "the averaged perceptron, a rule of updates",
+             "AveragedPerceptron()")  # fmt: skip
 
     register("state", "bcfw_dual", f"{v}.bcfw:DualState", "where block-coordinate Frank-Wolfe goes on from")
     register("state", "pegasos", f"{v}.pegasos:PegasosState", "where Pegasos goes on from")
@@ -402,6 +404,8 @@ def _fill() -> None:
              "MultilabelClassifier()")  # fmt: skip
     register("estimator", "label_ranker", f"{e}.rank:LabelRanker", "a ranking of labels",
              "LabelRanker()")  # fmt: skip
+    register("estimator", "sequence_labeler", f"{e}.tag:SequenceLabeler", "a label for each position of a sequence",
+             "SequenceLabeler()")  # fmt: skip
     o = "fenchel.online"
     register("state", "online_constants", f"{o}.constants:Constants", "the constants of a regret bound")
     register("step", "constant", f"{o}.steps:ConstantStep", "gradient descent with one rate", "ConstantStep(0.1)")

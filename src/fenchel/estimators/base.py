@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,13 @@ from ..costs.cost_matrix import CostMatrix
 from ..costs.own import CostFunction
 from ..decoders.base import Decoder
 from ..losses.base import Loss, Output
+from ..scorers.base import Scorer
 from ..scorers.kernel import Kernel, kernel_matrix
 from ..scorers.linear import Linear
-from ..solvers.base import Progress, Result, Solver
+from ..solvers.base import Callback, Progress, Result, Solver
 from ..solvers.sgd import StreamState, stream_steps
 
-__all__ = ["ALPHAS", "LinearEstimator", "make_cost"]
+__all__ = ["ALPHAS", "HeldOut", "LinearEstimator", "make_cost"]
 
 ALPHAS = tuple(float(a) for a in np.geomspace(1.0, 1e-5, 11))
 """What ``alpha="cv"`` tries, from the strongest penalty down."""
@@ -76,7 +78,9 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
 
     # -- training ------------------------------------------------------------------------------------------------------
 
-    def _train(self, X: Any, v: Array, loss: Loss, sample_weight: Array | None) -> None:
+    def _train(
+        self, X: Any, v: Array, loss: Loss, sample_weight: Array | None, *, held_out: HeldOut | None = None
+    ) -> None:
         """Fit the weights for checked inputs and truths v, and set the fitted attributes."""
         if self.alpha != "cv":
             check_finite_positive(self.alpha, "alpha", zero=True)
@@ -93,8 +97,12 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
             sample_weight=sample_weight,
             start=start,
             dual=dual,
-            callback=self._report if self.verbose else None,
+            callback=self._callback(held_out),
         )
+        if held_out is not None and held_out.best is not None:
+            best = held_out.best
+            result = replace(result, w=best.w, value=best.value, gap=best.gap)
+            self.held_out_costs_ = np.array(held_out.costs)
         self._keep(result, loss)
         if result.interrupted:
             raise KeyboardInterrupt(
@@ -131,11 +139,11 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         self.objective_ = self.dual_gap_ = float("nan")
         self.converged_ = False
 
-    def _scorer(self, X: Any, loss: Loss) -> Linear:
+    def _scorer(self, X: Any, loss: Loss) -> Scorer:
         scaling = check_finite_positive(self.intercept_scaling, "intercept_scaling") if self.fit_intercept else None
         return Linear(X, loss.structure.shape, intercept_scaling=scaling)
 
-    def _training_scorer(self, X: Any, loss: Loss) -> Linear:
+    def _training_scorer(self, X: Any, loss: Loss) -> Scorer:
         """The scorer of the training inputs; a kernel's map to coordinates is kept for predictions."""
         self.inputs_ = self.to_features_ = None
         if self.kernel is None:
@@ -148,7 +156,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         self.inputs_, self.to_features_ = dense, scorer.to_features
         return scorer
 
-    def _choose_alpha(self, scorer: Linear, loss: Loss, v: Array, sample_weight: Array | None) -> float:
+    def _choose_alpha(self, scorer: Scorer, loss: Loss, v: Array, sample_weight: Array | None) -> float:
         """The alpha of least mean cost in five folds; ties go to the larger one. Paths are warm-started."""
         from sklearn.model_selection import KFold
 
@@ -158,8 +166,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         seed = self.random_state if isinstance(self.random_state, int | np.integer) else 0
         costs = np.zeros((5, len(ALPHAS)))
         for fold, (inside, outside) in enumerate(KFold(5, shuffle=True, random_state=int(seed)).split(np.arange(n))):
-            part = Linear(scorer.X[inside], scorer.shape, intercept_scaling=scorer.intercept_scaling)
-            rest = Linear(scorer.X[outside], scorer.shape, intercept_scaling=scorer.intercept_scaling)
+            part, rest = scorer.take(inside), scorer.take(outside)
             training, testing = loss.take(inside), loss.take(outside)
             weights = None if sample_weight is None else sample_weight[inside]
             solver, start, dual = self._solver(loss), None, None
@@ -170,13 +177,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
                         part, training, v[inside], alpha, sample_weight=weights, start=start, dual=dual
                     )
                 start, dual = result.w, result.dual
-                theta = rest.scores(result.w)
-                decoder = self.decoder_
-                affine = getattr(decoder, "affine", None)
-                if affine is None:
-                    values = testing.value(theta, v[outside])
-                else:
-                    values = affine(loss.structure).value(decoder.vertices(testing.output(theta)), v[outside])
+                values = self._answer_costs(testing, testing.output(rest.scores(result.w)), v[outside])
                 costs[fold, j] = np.average(
                     values, weights=None if sample_weight is None else sample_weight[outside] + 1e-300
                 )
@@ -184,7 +185,14 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         self.cv_results_ = {"alpha": np.array(ALPHAS), "mean_cost": means, "std_cost": costs.std(axis=0, ddof=1)}
         return float(ALPHAS[int(np.argmin(means))])
 
-    def _warm_weights(self, scorer: Linear, v: Array) -> tuple[Array | None, Any]:
+    def _answer_costs(self, loss: Loss, output: Output, v: Array) -> Array:
+        """What each answer costs; the loss, where the decoder knows no cost."""
+        affine = getattr(self.decoder_, "affine", None)
+        if affine is None:
+            return loss.value(output.scores, v)
+        return np.asarray(affine(loss.structure).value(self.decoder_.vertices(output), v))
+
+    def _warm_weights(self, scorer: Scorer, v: Array) -> tuple[Array | None, Any]:
         old = getattr(self, "weights_", None)
         dual = getattr(self, "_dual", None)
         return (old if old is not None and old.shape == scorer.weights_shape else None), dual
@@ -193,15 +201,33 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         if isinstance(self.solver, Solver):
             return self.solver
         if self.solver == "auto":
-            name = "lbfgs" if loss.differentiable else "bcfw"
+            name = self._default_solver(loss)
         else:
             names = tuple(entry.name for entry in registry.entries("solver"))
             name = check_choice(self.solver, "solver", ("auto", *names))
-        options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
-        if name == "bcfw":
-            options["random_state"] = self.random_state
-        made: Solver = registry.find("solver", name).load()(**options)
+        cls = registry.find("solver", name).load()
+        options = {"tol": self.tol, "max_iter": self._iterations(name), "random_state": self.random_state}
+        accepted = inspect.signature(cls).parameters
+        made: Solver = cls(**{key: value for key, value in options.items() if key in accepted})
         return made
+
+    def _default_solver(self, loss: Loss) -> str:
+        return "lbfgs" if loss.differentiable else "bcfw"
+
+    def _iterations(self, solver: str) -> int:
+        """The most iterations of the solver of this name."""
+        return self.max_iter
+
+    def _callback(self, held_out: HeldOut | None) -> Callback | None:
+        told = self._report if self.verbose else None
+        if held_out is None or told is None:
+            return held_out or told
+
+        def both(progress: Progress) -> bool:
+            told(progress)
+            return held_out(progress)
+
+        return both
 
     def _report(self, progress: Progress) -> None:
         if progress.n_iter % self.verbose == 0:
@@ -262,3 +288,24 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+class HeldOut:
+    """A callback of solvers that stops when the mean cost on held-out examples no longer falls.
+
+    The weights of least cost are kept; of equal costs the first. ``patience`` iterations without a lower cost end training.
+    """
+
+    def __init__(self, estimator: LinearEstimator, scorer: Scorer, loss: Loss, v: Any, patience: int) -> None:
+        self.estimator = estimator
+        self.scorer, self.loss, self.v, self.patience = scorer, loss, v, patience
+        self.best: Progress | None = None
+        self.costs: list[float] = []
+
+    def __call__(self, progress: Progress) -> bool:
+        output = self.loss.output(self.scorer.scores(progress.w))
+        cost = float(np.mean(self.estimator._answer_costs(self.loss, output, self.v)))
+        if not self.costs or cost < min(self.costs):
+            self.best = replace(progress, w=progress.w.copy())
+        self.costs.append(cost)
+        return len(self.costs) - 1 - int(np.argmin(self.costs)) >= self.patience

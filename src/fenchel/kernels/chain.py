@@ -30,6 +30,7 @@ __all__ = [
     "kl_project",
     "negative_entropy",
     "read_labels",
+    "squares_of_products",
     "violation",
     "viterbi",
     "write_vertices",
@@ -733,6 +734,28 @@ def edge_sums(
                 at = starts[n] + lengths[n] * k + t * k * k
                 for x in range(k * k):
                     out[b, x] += values[at + x]
+
+
+@kernel
+def squares_of_products(start: int, stop: int, X: Array, D: Array, offsets: IntArray, out: Array) -> None:
+    """out[n] = |X_n^T D_n|^2 of the rows offsets[n] to offsets[n + 1] of both."""
+    d, m = X.shape[1], D.shape[1]
+    product = np.empty((d, m))
+    for n in range(start, stop):
+        product[:] = 0.0
+        for t in range(offsets[n], offsets[n + 1]):
+            row = D[t]
+            for i in range(d):
+                x, line = X[t, i], product[i]
+                if x != 0.0:
+                    for j in range(m):
+                        line[j] += x * row[j]
+        total = 0.0
+        for i in range(d):
+            line = product[i]
+            for j in range(m):
+                total += line[j] * line[j]
+        out[n] = total
 
 
 @exact_kernel

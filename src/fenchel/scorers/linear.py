@@ -59,6 +59,9 @@ class Linear(Scorer):
     def weights_shape(self) -> tuple[int, ...]:
         return (self.X.shape[1] + (self.intercept_scaling is not None), self.n_scores)
 
+    def take(self, idx: Any) -> Linear:
+        return Linear(self.X[idx], self.shape, intercept_scaling=self.intercept_scaling)
+
     def _rows(self, idx: Index) -> Any:
         return self.X if idx is None else self.X[idx]
 

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from .._core import parallel
 from .._core.errors import InvalidInput
 from .._core.ragged import Ragged, offsets_of
 from .._core.types import Array, ArrayLike, IntArray
+from ..kernels import chain as kernels
 from ..structures.chain import Chains
 from .base import Index, Scorer
 from .linear import Linear
@@ -22,9 +24,10 @@ class LinearChain(Scorer):
     ``X`` holds the features of all positions, sequence after sequence: a dense array or a SciPy sparse matrix, which stays
     sparse. Without ``pairs`` there is one table of transition weights for all pairs (tied weights; on tied chains it is
     never written out per pair). With ``pairs``, features z of each pair of neighbours, sequence after sequence, the table
-    of a pair is Σ_f z_f V_f: weights for each feature and transition. Weights are one vector: W row by row, then the table
-    or the tables V_f. ``forbidden=(first, transitions)`` are boolean masks of labels that no sequence may begin with, and
-    of pairs (before, after) that may not follow each other: their scores are -inf.
+    of a pair is Σ_f z_f V_f: weights for each feature and transition. With ``basis``, fixed tables B_m, the one table is
+    Σ_m w_m B_m. Weights are one vector: W row by row, then the table, the tables V_f, or the w_m.
+    ``forbidden=(first, transitions)`` are boolean masks of labels that no sequence may begin with, and of pairs
+    (before, after) that may not follow each other: their scores are -inf.
 
     Costs one product with X, and O(labels²) for each pair.
 
@@ -45,6 +48,7 @@ class LinearChain(Scorer):
         structure: Chains,
         *,
         pairs: Any = None,
+        basis: ArrayLike | None = None,
         intercept_scaling: float | None = None,
         forbidden: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
@@ -66,6 +70,13 @@ class LinearChain(Scorer):
                 raise InvalidInput(
                     f"pairs has {self.pairs.n_examples} rows, but there are {self.pair_rows.offsets[-1]} pairs of neighbours"
                 )
+        self.basis = None if basis is None else np.asarray(basis, dtype=np.float64)
+        if self.basis is not None:
+            if pairs is not None:
+                raise InvalidInput("pairs and basis are both given; a table of edges is made of one or the other")
+            if self.basis.shape[1:] != (k, k) or not np.isfinite(self.basis).all():
+                raise InvalidInput(f"basis has shape {self.basis.shape}, expected (m, {k}, {k}) finite numbers")
+        self.forbidden = forbidden
         self.first = self.barred = None
         if forbidden is not None:
             self.first = _mask(forbidden[0], (k,), "forbidden[0]")
@@ -78,45 +89,80 @@ class LinearChain(Scorer):
     @property
     def weights_shape(self) -> tuple[int, ...]:
         k = self.structure.labels
-        n_tables = 1 if self.pairs is None else self.pairs.weights_shape[0]
-        return (self.nodes.weights_shape[0] * k + n_tables * k * k,)
+        if self.basis is not None:
+            n_edges = len(self.basis)
+        else:
+            n_edges = k * k * (1 if self.pairs is None else self.pairs.weights_shape[0])
+        return (self.nodes.weights_shape[0] * k + n_edges,)
 
     def split(self, w: Array) -> tuple[Array, Array]:
-        """The weights as (features, labels), and as a table of transitions or one for each feature of pairs. Views."""
+        """The weights as (features, labels), and those of edges: one table, one for each feature of pairs, or the w_m. Views."""
         k = self.structure.labels
         cut = self.nodes.weights_shape[0] * k
-        return w[:cut].reshape(-1, k), w[cut:].reshape((k, k) if self.pairs is None else (-1, k, k))
+        edges = w[cut:]
+        if self.basis is None:
+            edges = edges.reshape((k, k) if self.pairs is None else (-1, k, k))
+        return w[:cut].reshape(-1, k), edges
+
+    def table(self, w: Array) -> Array:
+        """The one table of transition scores, -inf where they are forbidden; not with features of pairs."""
+        tables = self.split(w)[1]
+        if self.basis is not None:
+            tables = np.tensordot(tables, self.basis, axes=1)
+        return tables if self.barred is None else tables + self.barred
+
+    def take(self, idx: Any) -> LinearChain:
+        lengths, positions, places = self._where(idx)
+        return LinearChain(
+            self.nodes.X[positions],
+            lengths,
+            self.structure,
+            pairs=None if self.pairs is None else self.pairs.X[places],
+            basis=self.basis,
+            intercept_scaling=self.nodes.intercept_scaling,
+            forbidden=self.forbidden,
+        )
 
     def scores(self, w: Array, idx: Index = None) -> Any:
         k = self.structure.labels
         lengths, positions, places = self._where(idx)
-        nodes, tables = self.split(w)
+        nodes, edges = self.split(w)
         theta = np.asarray(self.nodes.scores(nodes, positions), dtype=np.float64)
-        if self.pairs is not None:
-            tables = np.asarray(self.pairs.scores(tables.reshape(-1, k * k), places), dtype=np.float64)
+        if self.pairs is None:
+            tables = self.table(w)
+        else:
+            tables = np.asarray(self.pairs.scores(edges.reshape(-1, k * k), places), dtype=np.float64)
+            if self.barred is not None:
+                tables = tables + self.barred.reshape(-1)
         if self.first is not None:
             starts = offsets_of(lengths)[:-1][lengths > 0]
             theta[starts] += self.first
-            tables = tables + self.barred
         return self.structure.assemble(lengths, theta, tables)
 
     def adjoint(self, residual: Any, idx: Index = None) -> Array:
         k = self.structure.labels
         _, positions, places = self._where(idx)
         nodes = self.nodes.adjoint(self.structure.position_marginals(residual), positions)
-        if self.pairs is None:
-            edges = self.structure.edge_sum(residual)
-        else:
+        if self.pairs is not None:
             edges = self.pairs.adjoint(self.structure.edge_rows(residual).reshape(-1, k * k), places)
+        else:
+            edges = self.structure.edge_sum(residual)
+            if self.basis is not None:
+                edges = np.tensordot(self.basis, edges, axes=2)
         return np.concatenate([nodes.ravel(), edges.ravel()])
 
     def quadratic(self, direction: Any, idx: Index = None) -> Array:
-        items = np.arange(self.n_examples) if idx is None else np.arange(self.n_examples)[idx]
-        squares = np.empty(len(items))
-        for a, i in enumerate(items):
-            move = self.adjoint(direction[a : a + 1], np.array([i]))
-            squares[a] = move @ move
-        return squares
+        k = self.structure.labels
+        lengths, positions, places = self._where(idx)
+        squares = _squares_of_items(self.nodes, positions, self.structure.position_marginals(direction), lengths)
+        if self.pairs is not None:
+            edges = self.structure.edge_rows(direction).reshape(-1, k * k)
+            return squares + _squares_of_items(self.pairs, places, edges, np.maximum(lengths - 1, 0))
+        tables = self.structure.edge_sums(direction)
+        if self.basis is not None:
+            tables = np.tensordot(tables, self.basis, axes=([1, 2], [1, 2]))
+        flat = tables.reshape(len(tables), -1)
+        return squares + np.einsum("ij,ij->i", flat, flat)
 
     def _where(self, idx: Index) -> tuple[IntArray, Any, Any]:
         """Lengths, positions and pairs of some sequences; all of them need no index."""
@@ -125,6 +171,30 @@ class LinearChain(Scorer):
         items = np.arange(self.n_examples)[idx]
         pairs = self.pair_rows.places(items) if self.pairs is not None else None
         return self.lengths[items], self.rows.places(items), pairs
+
+
+def _squares_of_items(linear: Linear, rows: Any, values: Array, lengths: IntArray) -> Array:
+    """‖X_iᵀ D_i‖² of each item, X_i and D_i being its rows; one product for the whole block."""
+    X = linear.X if rows is None else linear.X[rows]
+    item = np.repeat(np.arange(len(lengths)), lengths)
+    out = np.zeros(len(lengths))
+    if linear.sparse:
+        # the columns that an item uses, item after item, as the columns of one matrix
+        coo = X.tocoo()
+        used, column = np.unique(item[coo.row] * X.shape[1] + coo.col, return_inverse=True)
+        own = type(X)((coo.data, (coo.row, column)), shape=(X.shape[0], len(used)))
+        sums = own.T @ values
+        out += np.bincount(used // max(X.shape[1], 1), np.einsum("ij,ij->i", sums, sums), minlength=len(lengths))
+    else:
+        offsets, X = offsets_of(lengths), np.ascontiguousarray(X, dtype=np.float64)
+        parallel.run(
+            kernels.squares_of_products, len(lengths), float(X.size) * values.shape[1], X, values, offsets, out
+        )
+    if linear.intercept_scaling is not None:
+        totals = np.zeros((len(lengths), values.shape[1]))
+        np.add.at(totals, item, values)
+        out += linear.intercept_scaling**2 * np.einsum("ij,ij->i", totals, totals)
+    return out
 
 
 def _mask(value: ArrayLike, shape: tuple[int, ...], name: str) -> Array:

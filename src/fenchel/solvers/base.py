@@ -56,6 +56,8 @@ class Result:
     n_iter: int
     converged: bool
     interrupted: bool = False
+    stopped: bool = False
+    """Whether it ended early because that was asked for, by the callback or by the solver's own rule."""
     dual: Any = None
     """What a dual solver needs to go on from here."""
     history: list[tuple[int, float, float]] = field(default_factory=list)
@@ -196,9 +198,17 @@ class Solver(ABC):
         if penalty not in self.penalties:
             able = [e.class_name for e in registry.entries("solver") if penalty in e.load().penalties]
             raise IncompatiblePair(f"{self!r} does not take penalty={penalty!r}; use {' or '.join(able)}")
+        asked = False
+
+        def watch(progress: Progress) -> bool:
+            nonlocal asked
+            asked = bool(callback is not None and callback(progress))
+            return asked
+
         with single_blas_thread():
-            result = self._minimize(objective, start, dual, callback)
-        if not result.converged and not result.interrupted:
+            result = self._minimize(objective, start, dual, None if callback is None else watch)
+        result.stopped = result.stopped or asked
+        if not (result.converged or result.interrupted or result.stopped):
             warn_user(
                 f"{type(self).__name__} stopped after {result.n_iter} iterations with the duality gap "
                 f"{result.gap:.3g} at the objective {result.value:.6g}; asked was {self.tol:g} of the objective. "

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._core.checks import check_choice, check_finite_positive
+from .._core.ragged import replaced
 from .._core.types import Array
 from ..losses.base import Loss
 from ..scorers.base import Scorer
@@ -106,7 +107,7 @@ def stream_steps(
         weight = 1.0 if sample_weight is None else float(sample_weight[i])
         theta = scorer.scores(w, idx)
         _, residual = loss.value_and_grad(theta, v[idx])
-        unit = float(scorer.quadratic(np.ones_like(residual), idx)[0]) / residual.size
+        unit = float(scorer.quadratic(replaced(residual, np.ones_like), idx)[0]) / max(residual.size, 1)
         curvature = max(curvature, smoothness * unit * max(weight, 1.0))
         seen += 1
         step = 1.0 / (curvature + alpha * seen)

@@ -584,13 +584,21 @@ class Chains(_ChainOracles, Family):
 
     def edge_sum(self, values: Ragged) -> Array:
         """The sum of all tables of the set: the adjoint of one table for all."""
+        return cast(Array, self.edge_sums(values, _SUM_BLOCK).sum(axis=0))
+
+    def edge_sums(self, values: Ragged, block: int = 1) -> Array:
+        """The sums of the tables of each sequence, or of each ``block`` of sequences."""
         lay = self._layout(values)
-        blocks = np.empty((-(-lay.n // _SUM_BLOCK), self.labels**2))
+        sums = np.empty((-(-lay.n // block), self.labels**2))
         parallel.run(
-            kernels.edge_sums, len(blocks), lay.flat.size, lay.flat, lay.starts, lay.lengths, self.labels, self.tied,
-            _SUM_BLOCK, blocks,
+            kernels.edge_sums, len(sums), lay.flat.size, lay.flat, lay.starts, lay.lengths, self.labels, self.tied,
+            block, sums,
         )  # fmt: skip
-        return cast(Array, blocks.sum(axis=0).reshape(self.labels, self.labels))
+        return sums.reshape(-1, self.labels, self.labels)
+
+    def lengths_of(self, values: Ragged) -> IntArray:
+        """How many positions each sequence has."""
+        return self._lengths(values.sizes)
 
     # -- outputs -------------------------------------------------------------------------------------------------------
 
