@@ -44,9 +44,6 @@ class Linear(Scorer):
         )
         self._squared_norms: Array | None = None
 
-    def take(self, idx: Any) -> Linear:
-        return Linear(self.X[idx], self.shape, intercept_scaling=self.intercept_scaling)
-
     @property
     def n_examples(self) -> int:
         return int(self.X.shape[0])
