@@ -19,6 +19,7 @@ __all__ = [
     "check_finite_positive",
     "check_generator",
     "check_no_nan",
+    "for_kernels",
 ]
 
 
@@ -110,3 +111,10 @@ def check_generator(random_state: Any, name: str = "random_state") -> np.random.
         raise InvalidInput(
             f"{name} is {random_state!r}, expected None, a whole number >= 0 or a numpy.random.Generator"
         ) from None
+
+
+def for_kernels(flat: Array) -> Array:
+    """Numbers as kernels take them: float64, contiguous, and writable, for a read-only array has a type of its own, for
+    which every kernel would be compiled again; a copy is cheaper."""
+    flat = np.ascontiguousarray(flat, dtype=np.float64)
+    return flat if flat.flags.writeable else flat.copy()

@@ -176,6 +176,18 @@ def _fill() -> None:
         "Chain(5, 1)",
         "Chain(3, 2, tied=True)",
     )
+    t = f"{s}.tree"
+    register("structure", "arborescence", f"{t}:Arborescence", "a tree of arcs: the head of each word, and labels",
+             "Arborescence(1)", "Arborescence(3)", "Arborescence(2, labels=2)")  # fmt: skip
+    register("structure", "arborescences", f"{t}:Arborescences", "trees of arcs of any sizes", "Arborescences()")
+    register("structure", "dependency_tree", f"{t}:DependencyTree", "a tree of arcs with a single arc from the root",
+             "DependencyTree(1)", "DependencyTree(3)", "DependencyTree(2, labels=2)")  # fmt: skip
+    register("structure", "dependency_trees", f"{t}:DependencyTrees", "parses of sentences of any lengths",
+             "DependencyTrees()")  # fmt: skip
+    register("structure", "spanning_tree", f"{s}.spanning_tree:SpanningTree", "an undirected spanning tree, by its edges",
+             "SpanningTree(1)", "SpanningTree(3)", "SpanningTree(4)")  # fmt: skip
+    register("structure", "spanning_trees", f"{s}.spanning_tree:SpanningTrees", "undirected trees of any sizes",
+             "SpanningTrees()")  # fmt: skip
     register("structure", "chains", f"{s}.chain:Chains", "chains of any lengths", "Chains(2)", "Chains(2, tied=True)")
 
     r = "fenchel.losses.regularizers"

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._core.ragged import item_sums
 from .._core.types import Array, ArrayLike
 from ..structures.base import Structure
 from ..structures.product import Product
+from ..structures.ragged import Family
 from .base import AffineForm, Cost, differ_in_size, per_example
 from .zero_one import ZeroOne
 
@@ -39,7 +41,10 @@ class Hamming(Cost):
         truths = answers if truths is None else truths
         if answers.part_coding == "labels":
             return self._position_affine(answers, truths)
-        if answers.shape != truths.shape:
+        if isinstance(answers, Family) or isinstance(truths, Family):
+            if answers != truths:
+                raise self._refuse(answers, truths, "outputs of different sizes are compared within one structure")
+        elif answers.shape != truths.shape:
             raise self._refuse(answers, truths, f"their points have the shapes {answers.shape} and {truths.shape}")
         if isinstance(answers, Product) and isinstance(truths, Product):
             inner = self.affine(answers.structure, truths.structure)
@@ -52,20 +57,21 @@ class Hamming(Cost):
             )
         if answers.part_coding == "entry":
             # An entry is wrong when the bits differ: ŷ + y − 2ŷy.
-            return AffineForm(answers, truths, lambda mu: 1 - 2 * mu, _totals, lambda p: (1 - 2 * p, _totals(p)))
+            return AffineForm(answers, truths, lambda mu: 1 - 2 * mu, item_sums, lambda p: (1 - 2 * p, item_sums(p)))
         if answers.part_coding == "one_hot":
             # A part is wrong unless both have the same one: 1 − ⟨ŷ, y⟩, summed over parts. Truths may be points of
-            # a larger set.
+            # a larger set. Outputs with several numbers for each part count each number.
+            most, agreement = answers.numbers_per_part, answers.agreement
             return AffineForm(
-                answers, truths, lambda mu: 1 - mu, lambda mu: np.zeros(len(mu)), lambda p: (-p, _totals(p))
+                answers,
+                truths,
+                lambda mu: most - agreement(mu),
+                lambda mu: np.zeros(len(mu)),
+                lambda p: (-agreement(p), most * item_sums(p)),
             )
         if answers.class_coding is not None:
             return ZeroOne().affine(answers, truths)
         raise self._refuse(answers, truths, "its outputs have no parts to count; use ZeroOne() or Absolute()")
-
-
-def _totals(points: Array) -> Array:
-    return points.sum(axis=tuple(range(1, points.ndim)))
 
 
 def _summed(scores: Array, offsets: Array) -> tuple[Array, Array]:

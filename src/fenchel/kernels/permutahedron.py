@@ -6,6 +6,7 @@ import numpy as np
 
 from .._core.compile import exact_kernel, inline_kernel, kernel
 from .._core.types import Array
+from .special import uniform
 
 __all__ = ["decompose", "kl_isotonic", "project", "sample"]
 
@@ -95,17 +96,6 @@ def kl_isotonic(start: int, stop: int, theta: Array, order: Array, weights: Arra
             r += lengths[b]
 
 
-@inline_kernel
-def _random(state):  # type: ignore[no-untyped-def]
-    """The next of a stream of uniform numbers (splitmix64), and its state."""
-    state = state + np.uint64(0x9E3779B97F4A7C15)
-    z = state
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return (z >> np.uint64(11)) * (1.0 / 9007199254740992.0), state
-
-
 @exact_kernel
 def sample(start: int, stop: int, points: Array, order: Array, weights: Array, seeds: Array, out: Array) -> None:
     """out[i] = a random permutation of ``weights`` with mean points[i], by at most n - 1 random transpositions.
@@ -145,7 +135,7 @@ def sample(start: int, stop: int, points: Array, order: Array, weights: Array, s
                 else:
                     y[small] = points[i, order[i, small]]
                 continue
-            u, state = _random(state)
+            u, state = uniform(state)
             if u * spread < amount:
                 t = drawn[big]
                 drawn[big] = drawn[small]

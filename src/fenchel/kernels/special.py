@@ -1,12 +1,12 @@
-"""An exponential that LLVM can vectorise, for the inner loops that need many."""
+"""An exponential that LLVM can vectorise, for the inner loops that need many; and uniform numbers."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .._core.compile import exact_inline_kernel
+from .._core.compile import exact_inline_kernel, inline_kernel
 
-__all__ = ["fast_exp"]
+__all__ = ["fast_exp", "uniform"]
 
 _LOG2E = 1.4426950408889634
 _LN2_HIGH = 0.693145751953125
@@ -38,3 +38,14 @@ def fast_exp(x: float) -> float:
     p = p * r + 1.0
     scale = np.int64((np.int64(k) + 1023) << 52).view(np.float64)
     return p * scale  # type: ignore[no-any-return]
+
+
+@inline_kernel
+def uniform(state):  # type: ignore[no-untyped-def]
+    """The next of a stream of uniform numbers (splitmix64), and its state."""
+    state = state + np.uint64(0x9E3779B97F4A7C15)
+    z = state
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return (z >> np.uint64(11)) * (1.0 / 9007199254740992.0), state

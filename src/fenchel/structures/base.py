@@ -321,6 +321,15 @@ class Structure(ABC):
         """Of each position of all rows: its number in its row, and how many the row has."""
         raise NotImplementedError
 
+    @property
+    def numbers_per_part(self) -> int:
+        """How many numbers of an output say one part, where parts are ``"one_hot"``."""
+        return 1
+
+    def agreement(self, mu: Any) -> Any:
+        """Aμ with ⟨φ(ŷ), A φ(y)⟩ = how many numbers the outputs ŷ and y share, where parts are ``"one_hot"``; A is symmetric."""
+        return mu
+
     def take(self, idx: Any) -> Structure:
         """The structure for some items of the batch; only one whose items differ (contexts) overrides this."""
         return self

@@ -10,20 +10,17 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from .._core import parallel
-from .._core.checks import as_float_array, check_count, check_generator, check_no_nan
+from .._core.checks import as_float_array, check_count, check_generator, check_no_nan, for_kernels
 from .._core.errors import InvalidInput
 from .._core.ragged import Ragged, inner, offsets_of
 from .._core.types import Array, ArrayLike, IntArray
 from ..kernels import chain as kernels
-from ..optim.active_set import project_from_argmax
 from .base import Accuracy, Solved, Structure
-from .ragged import Family
+from .ragged import Family, project_padded
 
 __all__ = ["Chain", "Chains"]
 
 _NO_LABELS = np.zeros(0, np.int64)
-# Chains of different lengths are projected together, padded to the longest of this share of the shortest or more.
-_PADDING = 1.5
 # Tables are added up in blocks of chains, so that sums do not depend on threads.
 _SUM_BLOCK = 32
 
@@ -399,7 +396,7 @@ class Chain(_ChainOracles):
     # -- how a batch is laid out ---------------------------------------------------------------------------------------
 
     def _layout(self, rows: Array) -> _Layout:
-        flat = _for_kernels(np.ascontiguousarray(rows, dtype=np.float64).reshape(-1))
+        flat = for_kernels(rows.reshape(-1))
         n = len(rows)
         return _Layout(flat, np.arange(n) * self.dim, np.full(n, self.length), self.labels)
 
@@ -530,7 +527,7 @@ class Chains(_ChainOracles, Family):
         return lengths * k + k * k * (1 if self.tied else np.maximum(lengths - 1, 0))
 
     def _layout(self, rows: Ragged) -> _Layout:
-        flat = _for_kernels(np.ascontiguousarray(rows.flat, dtype=np.float64))
+        flat = for_kernels(rows.flat)
         return _Layout(flat, rows.offsets[:-1], self._lengths(rows.sizes), self.labels)
 
     def _empty_like(self, rows: Ragged, dtype: Any = np.float64) -> tuple[Ragged, Array]:
@@ -649,50 +646,21 @@ class Chains(_ChainOracles, Family):
         return pairs
 
     def _project(self, rows: Any, accuracy: Accuracy) -> Solved:
-        """By the active-set method, chains of similar size together: rows are padded with zeros that no vertex has."""
-        n, sizes = len(rows), rows.sizes
-        solved = Solved(Ragged.empty(sizes), np.zeros(n), np.zeros(n, np.int64), np.ones(n, bool))  # type: ignore[arg-type]
-        order = np.argsort(sizes, kind="stable")
-        lengths = self._lengths(sizes)
-        start = 0
-        while start < n:
-            most = max(int(_PADDING * sizes[order[start]]), int(sizes[order[start]]) + self.labels**2)
-            stop = start + int(np.searchsorted(sizes[order[start:]], most, side="right"))
-            items = order[start:stop]
-            start = stop
-            width = int(sizes[items[-1]])
-            place = np.arange(width) < sizes[items][:, None]
-            padded = np.zeros((len(items), width))
-            padded[place] = rows[items].flat
+        lengths = self._lengths(rows.sizes)
 
-            def argmax(scores: Array, indices: IntArray, items: IntArray = items, width: int = width) -> Array:
-                m = len(scores)
-                lay = _Layout(scores.reshape(-1), np.arange(m) * width, lengths[items[indices]], self.labels)
-                labels, status = self._best_labels(lay)
-                self._refuse_impossible(status, items[indices])
-                out = np.zeros((m, width))
-                parallel.run(
-                    kernels.write_vertices, m, out.size, labels, lay.ends, lay.starts, lay.lengths, self.labels,
-                    self.tied, out.reshape(-1),
-                )  # fmt: skip
-                return out
+        def best(scores: Array, items: IntArray) -> Array:
+            m, width = scores.shape
+            lay = _Layout(scores.reshape(-1), np.arange(m) * width, lengths[items], self.labels)
+            labels, status = self._best_labels(lay)
+            self._refuse_impossible(status, items)
+            out = np.zeros((m, width))
+            parallel.run(
+                kernels.write_vertices, m, out.size, labels, lay.ends, lay.starts, lay.lengths, self.labels, self.tied,
+                out.reshape(-1),
+            )  # fmt: skip
+            return out
 
-            result = project_from_argmax(
-                padded,
-                argmax,
-                tol=accuracy.tol or (1e-9 if rows.dtype == np.float64 else 1e-6),
-                max_iter=accuracy.max_iter or 10_000,
-            )
-            points: Any = solved.points
-            points[items] = Ragged(result.points[place], offsets_of(sizes[items]))
-            solved.error[items], solved.n_iter[items] = result.gap, result.n_iter
-            solved.converged[items] = result.converged
-        return solved
+        return project_padded(rows, best, accuracy)
 
     def _violation(self, rows: Any) -> Array:
         return Family._violation(self, rows) if self.tied else self._constraint_violation(rows)
-
-
-def _for_kernels(flat: Array) -> Array:
-    """A read-only array has a type of its own, for which every kernel would be compiled again: a copy is cheaper."""
-    return flat if flat.flags.writeable else flat.copy()

@@ -11,11 +11,12 @@ import numpy as np
 
 from .._core.checks import as_float_array
 from .._core.errors import InvalidInput, MissingOracle, OracleError
-from .._core.ragged import Ragged
+from .._core.ragged import Ragged, offsets_of
 from .._core.types import Array, IntArray
+from ..optim.active_set import project_from_argmax
 from .base import Accuracy, Solved, Structure
 
-__all__ = ["Family", "Listed", "Ragged"]
+__all__ = ["Family", "Listed", "Ragged", "project_padded"]
 
 T = TypeVar("T")
 
@@ -267,3 +268,39 @@ def _listed(value: Any, name: str) -> Sequence[Any]:
         raise InvalidInput(f"{name} is {type(value).__name__}, expected a list with an array for each item")
     items: Sequence[Any] = value
     return items
+
+
+# Items of different sizes are projected together, padded to the largest of this share of the smallest, or by so many.
+_PADDING, _LEAST_PADDING = 1.5, 32
+
+
+def project_padded(rows: Any, best: Callable[[Array, IntArray], Array], accuracy: Accuracy) -> Solved:
+    """Euclidean projections of ragged rows by the active-set method, items of similar size together.
+
+    ``best(scores, items)`` gets rows of one width, of which an item fills the first numbers and no vertex has the rest,
+    and which items they are.
+    """
+    n, sizes = len(rows), rows.sizes
+    solved = Solved(Ragged.empty(sizes), np.zeros(n), np.zeros(n, np.int64), np.ones(n, bool))  # type: ignore[arg-type]
+    points: Any = solved.points
+    order = np.argsort(sizes, kind="stable")
+    start = 0
+    while start < n:
+        most = max(int(_PADDING * sizes[order[start]]), int(sizes[order[start]]) + _LEAST_PADDING)
+        stop = start + int(np.searchsorted(sizes[order[start:]], most, side="right"))
+        items = order[start:stop]
+        start = stop
+        width = int(sizes[items[-1]])
+        place = np.arange(width) < sizes[items][:, None]
+        padded = np.zeros((len(items), width))
+        padded[place] = rows[items].flat
+        result = project_from_argmax(
+            padded,
+            lambda scores, indices, items=items: best(scores, items[indices]),  # type: ignore[misc]
+            tol=accuracy.tol or (1e-9 if rows.dtype == np.float64 else 1e-6),
+            max_iter=accuracy.max_iter or 10_000,
+        )
+        points[items] = Ragged(result.points[place], offsets_of(sizes[items]))
+        solved.error[items], solved.n_iter[items] = result.gap, result.n_iter
+        solved.converged[items] = result.converged
+    return solved
