@@ -297,7 +297,7 @@ class TestBirkhoff:
 
     def test_gibbs_marginals_are_intractable(self):
         with pytest.raises(IntractableOracle, match="permanents.*use kl_project"):
-            Birkhoff(3).marginals(np.zeros((3, 3)))
+            Birkhoff(7).marginals(np.zeros((7, 7)))
         with pytest.raises(ValueError, match="needs the oracle 'marginals'"):
             FenchelYoung(Birkhoff(3), "gibbs")
 

@@ -133,6 +133,12 @@ def _fill() -> None:
     register("structure", "birkhoff", f"{s}.birkhoff:Birkhoff", "a permutation, as a matrix: matchings and rankings",
              "Birkhoff(1)", "Birkhoff(2)", "Birkhoff(4)")  # fmt: skip
     register(
+        "structure", "birkhoffs", f"{s}.birkhoff:Birkhoffs", "permutations of any numbers of elements", "Birkhoffs()"
+    )
+    register("structure", "matching", f"{s}.matching:Matching", "partners for n elements among m others, or none",
+             "Matching(1, 1)", "Matching(2, 3)", "Matching(3, 1)", "Matching(3, 3)")  # fmt: skip
+    register("structure", "matchings", f"{s}.matching:Matchings", "such matchings of any sizes", "Matchings()")
+    register(
         "structure",
         "permutahedron",
         f"{s}.permutahedron:Permutahedron",
@@ -232,6 +238,7 @@ def _fill() -> None:
         "Hinge(OrderSimplex(4), Absolute())",
         "Hinge(Cube(3), Hamming())",
         "Hinge(Birkhoff(3), Hamming())",
+        "Hinge(Matchings(), WrongPartners(0.5))",
         "Hinge(Chain(3, 2), Hamming())",
         "Hinge(Chain(3, 3, tied=True), Absolute())",
     )
@@ -251,6 +258,8 @@ def _fill() -> None:
         "conditional random field: Gibbs marginals",
         "CRF(OrderSimplex(4))",
         "CRF(Budget(4, 1, 2))",
+        "CRF(Birkhoffs())",
+        "CRF(Matching(2, 3))",
         "CRF(Chain(4, 2))",
         "CRF(Chains(2, tied=True))",
     )
@@ -276,6 +285,11 @@ def _fill() -> None:
         "Adversarial(Cube(3), Hamming())",
         "Adversarial(Product(Simplex(3), 2), Hamming())",
         "Adversarial(Birkhoff(3), Hamming())",
+        "Adversarial(Birkhoff(3), Hamming(), smoothing=0.5)",
+        "Adversarial(Birkhoffs(), Hamming())",
+        "Adversarial(Matching(2, 3), Hamming())",
+        "Adversarial(Matchings(), WrongPartners(0.5))",
+        "Adversarial(Matchings(), Hamming(), smoothing=0.5)",
         "Adversarial(Budget(4, 1, 2), Hamming())",
         "Adversarial(Simplex(4), ZeroOne(), smoothing=0.5)",
         "Adversarial(Simplex(3), Abstain(0.3), smoothing=2.0)",
@@ -313,6 +327,17 @@ def _fill() -> None:
             register("game", f"{structure}, {cost}", f"{g}.{target}", summary)
     register("game", "Structure, Scaled", f"{g}.scaled:ScaledGame", "the game of the cost that is scaled")
     register("game", "Product, Hamming", f"{g}.product:ProductGame", "one game for each factor")
+    for structure in ("Birkhoff", "Birkhoffs", "Matching", "Matchings"):
+        for kind in ("game", "smoothed_game"):
+            register(
+                kind, f"{structure}, Hamming", f"{g}.matching:MatchingGame", "an interior point method, O(n³) a step"
+            )
+    for structure in ("Matching", "Matchings"):
+        for kind in ("game", "smoothed_game"):
+            register(kind, f"{structure}, WrongPartners", f"{g}.matching:MatchingGame", "an interior point method")
+    register(
+        "smoothed_game", "Structure, Cost", f"{g}.smoothed:SmoothedGame", "accelerated steps, from two projections"
+    )
     register("game", "Cube, Hamming", f"{g}.product:CubeGame", "label by label, O(k)")
     register("game", "Family, Cost", f"{g}.family:FamilyGame", "member by member")
     register("game", "Structure, Cost", f"{g}.double_oracle:DoubleOracle", "best answers in turn, from an argmax")
@@ -320,6 +345,8 @@ def _fill() -> None:
     c = "fenchel.costs"
     register("cost", "zero_one", f"{c}.zero_one:ZeroOne", "one for every wrong answer", "ZeroOne()")
     register("cost", "hamming", f"{c}.hamming:Hamming", "the number of wrong parts", "Hamming()")
+    register("cost", "wrong_partners", f"{c}.wrong_partners:WrongPartners",
+             "wrong partners, none counting less", "WrongPartners(0.5)")  # fmt: skip
     register("cost", "absolute", f"{c}.absolute:Absolute", "how many grades the answer is off", "Absolute()")
     register("cost", "squared", f"{c}.squared_error:SquaredError", "how many grades off, squared", "SquaredError()")
     register("cost", "matrix", f"{c}.cost_matrix:CostMatrix", "a cost for every pair of answer and truth",
@@ -365,6 +392,7 @@ def _fill() -> None:
 
     register("scorer", "thresholds", "fenchel.scorers.thresholds:Thresholds",
              "scores of thresholds between grades, with one direction for all")  # fmt: skip
+    register("scorer", "pairs", "fenchel.scorers.pairs:Pairs", "scores of matchings, from features of pairs")
 
     register("scorer", "kernel", "fenchel.scorers.kernel:Kernel", "scores from a kernel between inputs")
 

@@ -10,10 +10,17 @@ from .._core.lazy import names_of_kind, resolve
 if TYPE_CHECKING:
     from .reading import read_table
     from .tables import SparseColumns, Table
+    from .tracking import box_features, frame_pairs, moving_boxes, read_boxes
 
-__all__ = ["SparseColumns", "Table", "read_table", *names_of_kind("transformer")]
+__all__ = [
+    "SparseColumns", "Table", "box_features", "frame_pairs", "moving_boxes", "read_boxes", "read_table",
+    *names_of_kind("transformer"),
+]  # fmt: skip
 
-_MODULES = {"SparseColumns": ".tables", "Table": ".tables", "read_table": ".reading"}
+_MODULES = {
+    "SparseColumns": ".tables", "Table": ".tables", "read_table": ".reading", "box_features": ".tracking",
+    "frame_pairs": ".tracking", "moving_boxes": ".tracking", "read_boxes": ".tracking",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from .._core.checks import check_count, check_finite_positive
-from .._core.errors import IncompatiblePair, InvalidInput, warn_user
+from .._core.errors import InvalidInput, warn_user
 from .._core.types import Array, ArrayLike
 from ..costs.base import Cost
 from ..structures.base import Accuracy, Structure
 from .base import Evaluation, Loss, Output
 from .games.base import Equilibrium, Game, find_game
-from .games.smoothed import SmoothedGame
 
 __all__ = ["Adversarial", "GameOutput"]
 
@@ -83,12 +82,7 @@ class Adversarial(Loss):
         return self._find_game()
 
     def _find_game(self) -> Game:
-        if self.smoothing == 0:
-            return find_game(self.structure, self.cost)
-        reason = SmoothedGame.refusal(self.structure, self.cost)
-        if reason is not None:
-            raise IncompatiblePair(f"smoothing={self.smoothing:g} {reason}; use smoothing=0 with BlockFrankWolfe()")
-        return SmoothedGame(self.structure, self.cost, self.smoothing)
+        return find_game(self.structure, self.cost, self.smoothing)
 
     @property
     def answers(self) -> Structure:

@@ -16,8 +16,12 @@ from .._core.errors import InvalidInput
 from .._core.types import Array
 from ..kernels import assignment, birkhoff, sinkhorn
 from .base import Accuracy, Solved, Structure
+from .generic import marginals_by_outputs
+from .ragged import Family
 
-__all__ = ["Birkhoff"]
+__all__ = ["Birkhoff", "Birkhoffs"]
+
+_MOST_ENUMERATED = 6  # 720 permutations
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,7 +32,8 @@ class Birkhoff(Structure):
     i, 0 for the best (a ranking). argmax is the assignment problem, O(n³) at worst; the Euclidean projection a
     semismooth Newton method on its dual, O(n³) a step, about six steps; the KL projection Sinkhorn's iteration, with Newton
     steps where that is slow. A score of -inf forbids a pair; where no permutation avoids such pairs an error is raised.
-    Decompositions need at most (n − 1)² + 1 permutations, and draws none. Gibbs marginals are permanents.
+    Decompositions need at most (n − 1)² + 1 permutations, and draws none. Gibbs marginals are permanents; up to n = 6 all
+    permutations are enumerated.
 
     References: Jonker and Volgenant, "A shortest augmenting path algorithm for dense and sparse linear assignment
     problems", 1987; Li, Sun and Toh, "On the efficient computation of a projector over the Birkhoff polytope", 2020;
@@ -62,8 +67,11 @@ class Birkhoff(Structure):
         return factorial(self.n)
 
     def missing(self) -> Mapping[str, str]:
+        if self.n <= _MOST_ENUMERATED:
+            return {}
         return {
-            "marginals": "sums over all permutations are permanents, which are #P-complete; use kl_project or project"
+            "marginals": "sums over all permutations are permanents, which are #P-complete, and above n = 6 too many to "
+            "enumerate; use kl_project or project"
         }
 
     def separation(self, p: float = 2) -> float:
@@ -138,6 +146,10 @@ class Birkhoff(Structure):
         self._refuse_impossible(status)
         return Solved(points=out, error=error, n_iter=n_iter, converged=status == 0)
 
+    def _marginals(self, rows: Array) -> tuple[Array, Array]:
+        outputs = np.array(list(itertools.permutations(range(self.n))))
+        return marginals_by_outputs(self, rows, outputs, self._matrices(outputs, np.dtype(np.float64)))
+
     def _refuse_impossible(self, status: Array) -> None:
         if (status == 1).any():
             raise InvalidInput(
@@ -165,3 +177,28 @@ class Birkhoff(Structure):
         for axis in (1, 2):
             off = np.maximum(off, np.abs(rows.sum(axis=axis, dtype=np.float64) - 1).max(axis=1, initial=0.0))
         return off
+
+
+@dataclass(frozen=True, repr=False)
+class Birkhoffs(Family):
+    """Permutations of any numbers of elements: an item with n² scores is one of :class:`Birkhoff` (n).
+
+    >>> import numpy as np
+    >>> from fenchel.structures import Birkhoffs
+    >>> matchings = Birkhoffs()
+    >>> matchings.decode(matchings.argmax([np.array([[1.0, 0.0], [2.0, 0.0]]), np.array([[0.0]])]))
+    [array([1, 0]), array([0])]
+    """
+
+    def member(self, size: int) -> Birkhoff:
+        n = round(size**0.5)
+        if n * n != size or size == 0:
+            raise InvalidInput(f"there are {size} scores, but an item of {self!r} is a square table of n x n")
+        return Birkhoff(n)
+
+    def member_of(self, y: Any) -> Birkhoff:
+        return Birkhoff(len(y))
+
+    @property
+    def examples(self) -> tuple[Birkhoff, ...]:
+        return Birkhoff(2), Birkhoff(1), Birkhoff(4)

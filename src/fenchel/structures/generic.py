@@ -11,14 +11,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from .._core.errors import OracleError
+from .._core.errors import InvalidInput, OracleError
 from .._core.types import Array, IntArray
 from ..optim.active_set import project_from_argmax
 from ..optim.corrective import SeparableObjective, minimize_separable
 from ..optim.frank_wolfe import minimize_over_hull
 from .base import Accuracy, Solved, Structure
 
-__all__ = ["decompose_by_argmax", "kl_project_by_argmax", "project_by_argmax"]
+__all__ = ["decompose_by_argmax", "kl_project_by_argmax", "marginals_by_outputs", "project_by_argmax"]
 
 # Below this μ log μ is continued by a parabola: its slope stays finite, the minimum moves by less than D times this.
 _FLOOR = 1e-11
@@ -131,3 +131,26 @@ def _covering_vertices(theta: Array, argmax: _Argmax) -> Array:
                 atoms.append(vertex)
                 covered |= vertex > 0
     return np.unique(np.array(atoms), axis=0)
+
+
+def marginals_by_outputs(structure: Structure, rows: Array, outputs: IntArray, vertices: Array) -> tuple[Array, Array]:
+    """Log-partition and Gibbs marginals by enumeration, where an output is a row of columns, one for each row of scores."""
+    log_partition, mu = np.empty(len(rows)), np.empty(rows.shape)
+    flat = vertices.reshape(len(vertices), structure.dim)
+    step = max(1, 4_000_000 // len(outputs))
+    for first in range(0, len(rows), step):
+        block = rows[first : first + step].astype(np.float64)
+        totals = np.zeros((len(block), len(outputs)))
+        for i in range(outputs.shape[1]):
+            totals += block[:, i, outputs[:, i]]
+        top = totals.max(axis=1, keepdims=True)
+        impossible = top[:, 0] == -np.inf
+        if impossible.any():
+            raise InvalidInput(
+                f"scores forbid every output (all are -inf) at sample {first + int(impossible.argmax())}"
+            )
+        weights = np.exp(totals - top)
+        sums = weights.sum(axis=1, keepdims=True)
+        log_partition[first : first + step] = (np.log(sums) + top)[:, 0]
+        mu[first : first + step] = ((weights / sums) @ flat).reshape(block.shape)
+    return log_partition, mu

@@ -101,11 +101,12 @@ class Game(ABC):
         return Evaluation(np.maximum(value, 0), residual, found.gap, found.state)
 
 
-def find_game(structure: Structure, cost: Cost) -> Game:
+def find_game(structure: Structure, cost: Cost, smoothing: float = 0.0) -> Game:
     """The game of a structure and a cost: the most special one that the registry knows and that takes the pair.
 
     Lines of the kind "game" are named by a pair of classes, such as ``"Simplex, ZeroOne"``. Subclasses count, those of
-    the cost before those of the structure, so ``"Structure, Cost"`` is the last resort.
+    the cost before those of the structure, so ``"Structure, Cost"`` is the last resort. Smoothed games are lines of the
+    kind "smoothed_game", whose classes take the smoothing as a third argument.
 
     >>> from fenchel.costs import CostMatrix, ZeroOne
     >>> from fenchel.losses.games import find_game
@@ -116,17 +117,19 @@ def find_game(structure: Structure, cost: Cost) -> Game:
     'MatrixGame'
     """
     reasons = []
-    for entry in _candidates(structure, cost):
+    for entry in _candidates(structure, cost, "smoothed_game" if smoothing > 0 else "game"):
         game_class: type[Game] = entry.load()
         reason = game_class.refusal(structure, cost)
         if reason is None:
-            return game_class(structure, cost)
+            return game_class(structure, cost, smoothing) if smoothing > 0 else game_class(structure, cost)  # type: ignore[call-arg]
         reasons.append(f"{entry.class_name} {reason}")
+    if smoothing > 0:
+        raise IncompatiblePair(f"smoothing={smoothing:g} {'; '.join(reasons)}; use smoothing=0 with BlockFrankWolfe()")
     raise IncompatiblePair(f"no game between {structure!r} and {cost!r} can be solved: {'; '.join(reasons)}")
 
 
-def _candidates(structure: Structure, cost: Cost) -> Iterator[registry.Entry]:
-    lines = {entry.name: entry for entry in registry.entries("game")}
+def _candidates(structure: Structure, cost: Cost, kind: str) -> Iterator[registry.Entry]:
+    lines = {entry.name: entry for entry in registry.entries(kind)}
     seen = set()
     for cost_class in type(cost).__mro__:
         for structure_class in type(structure).__mro__:
