@@ -515,7 +515,7 @@ def test_less_smoothing_comes_nearer_to_the_game():
 
 
 def test_smoothing_needs_a_projection_and_says_so():
-    with pytest.raises(IncompatiblePair, match="smoothing=0.5 needs an affine form"):
+    with pytest.raises(IncompatiblePair, match="smoothing=0.5 SmoothedGame needs an affine form"):
         Adversarial(Birkhoff(3), ZeroOne(), smoothing=0.5)
 
 

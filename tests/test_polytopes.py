@@ -299,7 +299,7 @@ class TestBirkhoff:
         with pytest.raises(IntractableOracle, match="permanents.*use kl_project"):
             Birkhoff(7).marginals(np.zeros((7, 7)))
         with pytest.raises(ValueError, match="needs the oracle 'marginals'"):
-            FenchelYoung(Birkhoff(3), "gibbs")
+            FenchelYoung(Birkhoff(7), "gibbs")
 
     def test_missing_its_tolerance_warns_with_the_error(self):
         with pytest.warns(ConvergenceWarning, match=r"stopped after \d+ iterations with the error"):

@@ -63,6 +63,16 @@ class Pairs(Scorer):
     def weights_shape(self) -> tuple[int, ...]:
         return (self.linear.X.shape[1],)
 
+    def take(self, idx: Any) -> Pairs:
+        items = np.arange(self.n_examples)[idx]
+        places = self.rows.places(items)
+        part = Pairs.__new__(Pairs)
+        part.n_pair_features = self.n_pair_features
+        part.rows = _ragged(self.rows.sizes[items])
+        part.mask = None if self.mask is None else self.mask[places]
+        part.linear = Linear(self.linear.X[places], (1,))
+        return part
+
     def _where(self, idx: Index) -> tuple[Ragged, Any]:
         if idx is None:
             return self.rows, None

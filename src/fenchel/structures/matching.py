@@ -223,7 +223,7 @@ class Matchings(Family):
     >>> from fenchel.structures import Matchings
     >>> matchings = Matchings()
     >>> matchings.decode(matchings.argmax([np.array([[1.0, 2.0, 0.0], [-1.0, 3.0, 0.0]]), np.array([[-1.0, 0.0]])]))
-    [array([ 0,  1]), array([-1])]
+    [array([0, 1]), array([-1])]
     """
 
     def member(self, size: int) -> Matching:

@@ -75,7 +75,7 @@ class MatchingGame(Game):
 
     def risk(self, mu: Any) -> Array:
         if isinstance(mu, Ragged):
-            return self.structure.per_item(mu, lambda member, rows: self.on(member).risk(rows))  # type: ignore[attr-defined,no-any-return]
+            return self.structure.per_item(mu, lambda member, rows: self.on(member).risk(rows))  # type: ignore[attr-defined]
         return self.general.risk(mu)
 
     def solve(self, theta: Any, accuracy: Accuracy = USUAL, start: Any = None) -> Equilibrium:
@@ -92,7 +92,7 @@ class MatchingGame(Game):
         states = np.zeros((count, state_size(rows, columns)))
         warm = np.zeros(count, bool)
         if start is not None:
-            states[:] = start
+            states[:] = np.asarray(list(start), dtype=np.float64)
             warm = np.isfinite(states[:, 0])
         q, p = np.empty(scores.shape), np.empty(scores.shape)
         risk, linear, gap, n_iter = np.zeros(count), np.zeros(count), np.zeros(count), np.zeros(count, np.int64)
