@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _SUBPACKAGES = (
-    "costs", "data", "decoders", "errors", "estimators", "experiments", "losses", "online", "optim", "plots", "scorers",
-    "solvers", "structures", "testing",
+    "costs", "data", "decoders", "errors", "estimators", "experiments", "losses", "metrics", "model_selection", "online",
+    "optim", "plots", "scorers", "solvers", "structures", "testing",
 )  # fmt: skip
 _FUNCTIONS = {
     "get_threads": "fenchel._core.parallel",
@@ -23,8 +23,8 @@ _ESTIMATORS = ("FenchelYoungClassifier", "LabelRanker", "MultilabelClassifier", 
 # Written out, so that type checkers see what is exported; a test compares it with the above.
 __all__ = [
     "FenchelYoungClassifier", "LabelRanker", "MultilabelClassifier", "OrdinalClassifier", "SequenceLabeler", "__version__",
-    "costs", "data", "decoders", "errors", "estimators", "experiments", "get_threads", "load", "losses", "online", "optim",
-    "plots", "save", "scorers", "set_threads", "solvers", "structures", "testing",
+    "costs", "data", "decoders", "errors", "estimators", "experiments", "get_threads", "load", "losses", "metrics",
+    "model_selection", "online", "optim", "plots", "save", "scorers", "set_threads", "solvers", "structures", "testing",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
         estimators,
         experiments,
         losses,
+        metrics,
+        model_selection,
         online,
         optim,
         plots,

@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING, Any
 from .._core.lazy import names_of_kind, resolve
 
 if TYPE_CHECKING:
+    from .conll import read_conll
+    from .letters import Letters, read_letters
     from .reading import read_table
     from .tables import SparseColumns, Table
     from .tracking import box_features, frame_pairs, moving_boxes, read_boxes
+    from .words import word_features
 
 __all__ = [
-    "SparseColumns", "Table", "box_features", "frame_pairs", "moving_boxes", "read_boxes", "read_table",
+    "Letters", "SparseColumns", "Table", "box_features", "frame_pairs", "moving_boxes", "read_boxes", "read_conll",
+    "read_letters", "read_table", "word_features",
     *names_of_kind("transformer"),
 ]  # fmt: skip
 
 _MODULES = {
-    "SparseColumns": ".tables", "Table": ".tables", "read_table": ".reading", "box_features": ".tracking",
+    "Letters": ".letters", "SparseColumns": ".tables", "Table": ".tables", "read_table": ".reading",
+    "read_conll": ".conll", "read_letters": ".letters", "word_features": ".words", "box_features": ".tracking",
     "frame_pairs": ".tracking", "moving_boxes": ".tracking", "read_boxes": ".tracking",
 }  # fmt: skip
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -88,27 +89,15 @@ class SequenceEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit_transform(self, X: Any, y: Any = None, **_: Any) -> Any:
         """The same as ``fit`` and ``transform``, reading the features once."""
-        rows, columns, values, n = self._learn(X)
-        return self._matrix(rows, columns, values, n)
+        return self._learn(X)
 
     def transform(self, X: Any) -> Any:
         """A CSR matrix with a row for each position, sequence after sequence."""
         check_is_fitted(self)
-        known = self.columns_
         if self.hashed is not None:
-            return self._matrix(*self._hash(X))
-        rows: list[int] = []
-        columns: list[int] = []
-        values: list[float] = []
-        n = 0
-        for n, item in enumerate(_features(X), start=1):
-            for name, value in item:
-                column = known.get(name)
-                if column is not None:
-                    rows.append(n - 1)
-                    columns.append(column)
-                    values.append(value)
-        return self._matrix(np.array(rows, np.int64), np.array(columns, np.int64), np.array(values), n)
+            return self._learn(X)
+        known = self.columns_
+        return _matrix(*_collected(X, lambda name: known.get(name, -1)), len(known))
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """The name of each column."""
@@ -117,67 +106,86 @@ class SequenceEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return np.array([f"hash{j}" for j in range(self.hashed)], dtype=object)
         return np.array(list(self.columns_), dtype=object)
 
-    def _learn(self, X: Any) -> tuple[IntArray, IntArray, Array, int]:
+    def _learn(self, X: Any) -> Any:
         check_count(self.min_count, "min_count")
         self.columns_: dict[str, int] = {}
         if self.hashed is not None:
-            check_count(self.hashed, "hashed")
-            return self._hash(X)
-        rows: list[int] = []
-        codes: list[int] = []
-        values: list[float] = []
+            size = check_count(self.hashed, "hashed")
+            return _matrix(*_collected(X, lambda name: zlib.crc32(name.encode()) % size), size)
         met: dict[str, int] = {}
-        n = 0
-        for n, item in enumerate(_features(X), start=1):
-            for name, value in item:
-                rows.append(n - 1)
-                codes.append(met.setdefault(name, len(met)))
-                values.append(value)
-        code = np.array(codes, np.int64)
-        kept = np.bincount(code, minlength=len(met)) >= self.min_count
-        column = np.cumsum(kept) - 1
-        self.columns_ = {name: int(column[i]) for name, i in met.items() if kept[i]}
-        used = kept[code] if len(code) else np.zeros(0, bool)
-        return np.array(rows, np.int64)[used], column[code[used]], np.array(values)[used], n
-
-    def _hash(self, X: Any) -> tuple[IntArray, IntArray, Array, int]:
-        size = int(self.hashed or 1)
-        rows: list[int] = []
-        columns: list[int] = []
-        values: list[float] = []
-        seen: dict[str, int] = {}
-        n = 0
-        for n, item in enumerate(_features(X), start=1):
-            for name, value in item:
-                column = seen.get(name)
-                if column is None:
-                    column = seen[name] = zlib.crc32(name.encode()) % size
-                rows.append(n - 1)
-                columns.append(column)
-                values.append(value)
-        return np.array(rows, np.int64), np.array(columns, np.int64), np.array(values), n
-
-    def _matrix(self, rows: IntArray, columns: IntArray, values: Array, n: int) -> Any:
-        from scipy import sparse
-
-        width = len(self.columns_) if self.hashed is None else self.hashed
-        values = np.asarray(values, dtype=np.float64)
-        if not np.isfinite(values).all():
-            raise InvalidInput(f"position {int(rows[~np.isfinite(values)][0])} has a feature that is not finite")
-        matrix = sparse.csr_matrix((values, (rows, columns)), shape=(n, width))
-        matrix.sum_duplicates()
-        return matrix
+        codes, values, ends = _collected(X, lambda name: met.setdefault(name, len(met)))
+        if self.min_count == 1:
+            self.columns_ = met
+        else:
+            kept = np.bincount(codes, minlength=len(met)) >= self.min_count
+            column = np.where(kept, np.cumsum(kept) - 1, -1)
+            self.columns_ = {name: int(column[i]) for name, i in met.items() if kept[i]}
+            codes = column[codes].astype(np.int32) if len(codes) else codes
+        return _matrix(codes, values, ends, len(self.columns_))
 
 
-def _features(X: Iterable[Any]) -> Iterator[list[tuple[str, float]]]:
-    """The features of each position, sequence after sequence; errors say where."""
+def _collected(X: Iterable[Any], column_of: Callable[[str], int]) -> tuple[IntArray, Array, IntArray]:
+    """The columns and values of all features, and where each position's end; a column of -1 is none.
+
+    What every rule of :func:`features_of` says is done here again for the commonest kinds of values, with a table for
+    each key that spares the making of names: this loop is what reading a corpus costs.
+    """
+    codes, values, ends = array("i"), array("d"), array("q", [0])
+    tables: dict[Any, dict[str, int]] = {}
+    numbers: dict[Any, int] = {}
+    add_code, add_value = codes.append, values.append
     for i, sequence in enumerate(X):
         if isinstance(sequence, str | bytes | Mapping) or not hasattr(sequence, "__iter__"):
             raise InvalidInput(
                 f"sample {i} is {type(sequence).__name__}, expected a list with a dict for each position"
             )
         for t, item in enumerate(sequence):
-            try:
-                yield list(features_of(item))
-            except InvalidInput as error:
-                raise InvalidInput(f"sample {i}, position {t}: {error}") from None
+            for key, value in item.items() if type(item) is dict else ((None, item),):
+                kind = type(value)
+                if kind is str and key is not None:
+                    texts: Any = (value,)
+                elif kind is list and key is not None and all(type(text) is str for text in value):
+                    texts = value
+                elif key is not None and (kind is float or kind is bool or kind is int):
+                    code = numbers.get(key)
+                    if code is None:
+                        code = numbers[key] = column_of(str(key))
+                    add_code(code)
+                    add_value(value)
+                    continue
+                else:
+                    try:
+                        for name, number in features_of(item if key is None else {key: value}):
+                            add_code(column_of(name))
+                            add_value(number)
+                    except InvalidInput as error:
+                        raise InvalidInput(f"sample {i}, position {t}: {error}") from None
+                    continue
+                table = tables.get(key)
+                if table is None:
+                    table = tables[key] = {}
+                for text in texts:
+                    code = table.get(text)
+                    if code is None:
+                        code = table[text] = column_of(f"{key}:{text}")
+                    add_code(code)
+                    add_value(1.0)
+            ends.append(len(codes))
+    # copies, not views: a matrix over an array of Python's cannot be written to or resized safely
+    return np.array(codes, np.int32), np.array(values, np.float64), np.array(ends, np.int64)
+
+
+def _matrix(codes: IntArray, values: Array, ends: IntArray, width: int) -> Any:
+    from scipy import sparse
+
+    if not np.isfinite(values).all():
+        position = int(np.searchsorted(ends, int(np.argmin(np.isfinite(values))), side="right")) - 1
+        raise InvalidInput(f"position {position} has a feature that is not finite")
+    known = codes >= 0
+    if not known.all():
+        ends = np.concatenate([[0], np.cumsum(known)])[ends]
+        codes, values = codes[known], values[known]
+    index = np.int32 if len(codes) < 2**31 else np.int64
+    matrix = sparse.csr_matrix((values, codes, ends.astype(index)), shape=(len(ends) - 1, width))
+    matrix.sum_duplicates()
+    return matrix
