@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import fenchel
 from fenchel import LabelRanker, OrdinalClassifier
-from fenchel.costs import AffineCost, CostFunction, Disagreements, FMeasure, Hamming
+from fenchel.costs import AffineCost, CostFunction, CostMatrices, CostMatrix, Disagreements, FMeasure, Hamming
 from fenchel.decoders import Calibrated
 from fenchel.errors import IncompatiblePair, InvalidInput
 from fenchel.losses import FenchelYoung
@@ -146,3 +146,10 @@ def test_hamming_on_a_larger_decoding_set_counts_wrong_entries():
     form = Hamming().affine(Birkhoff(3))
     P = Birkhoff(3).encode([[0, 1, 2], [1, 0, 2]])
     assert form.value(P[0], P[1]) == 2
+
+
+def test_a_matrix_with_an_impossible_cost_says_where():
+    with pytest.raises(InvalidInput, match="got nan at answer 1, truth 0"):
+        CostMatrix([[0, 1], [np.nan, 0]])
+    with pytest.raises(InvalidInput, match="got -1 at sample 0, answer 0, truth 1"):
+        CostMatrices([[[0, -1], [1, 0]]])

@@ -230,6 +230,8 @@ class TestRanker:
             ([[2, 3], [3, 2]], "expected whole numbers from 1 to 2"),
             (["a>b", "a>c"], "'a>c' at sample 1, which does not rank each of a, b once; ties and incomplete"),
             ([0, 1], "expected a row of ranks per example"),
+            ([["a", "b"], ["b", "a"]], "or strings a>b>c"),
+            ([[1, 2], [1, np.nan]], "no rank for label 1 at sample 1; incomplete rankings are not supported"),
         ],
     )
     def test_refusals(self, y, message):

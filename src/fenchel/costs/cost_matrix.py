@@ -29,8 +29,7 @@ class CostMatrix(Cost):
         array = np.array(as_float_array(matrix, "matrix"), dtype=np.float64)
         if array.ndim != 2 or array.size == 0:
             raise InvalidInput(f"matrix has shape {array.shape}, expected (answers, truths)")
-        if not np.isfinite(array).all() or array.min() < 0:
-            raise InvalidInput("matrix must hold finite costs, zero or more")
+        _check_costs(array, "matrix", "answer {}, truth {}")
         array.setflags(write=False)
         self._matrix = array
 
@@ -105,8 +104,7 @@ class CostMatrices(Cost):
         array = np.array(as_float_array(matrices, "matrices"), dtype=np.float64)
         if array.ndim != 3 or 0 in array.shape[1:]:
             raise InvalidInput(f"matrices have shape {array.shape}, expected (examples, answers, truths)")
-        if not np.isfinite(array).all() or array.min(initial=0) < 0:
-            raise InvalidInput("matrices must hold finite costs, zero or more")
+        _check_costs(array, "matrices", "sample {}, answer {}, truth {}")
         array.setflags(write=False)
         self.matrices = array
 
@@ -167,3 +165,12 @@ class CostMatrices(Cost):
 def _answers_of(n: int, truths: Structure) -> Structure:
     """As many answers as the matrix has rows: those of the truths where that is their number, else classes."""
     return truths if truths.n_vertices == n else Simplex(n)
+
+
+def _check_costs(array: Array, name: str, place: str) -> None:
+    bad = ~(np.isfinite(array) & (array >= 0))
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise InvalidInput(
+            f"{name} must hold finite costs, zero or more; got {array[where]:g} at {place.format(*where)}"
+        )

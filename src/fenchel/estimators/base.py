@@ -82,6 +82,8 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         self, X: Any, v: Array, loss: Loss, sample_weight: Array | None, *, held_out: HeldOut | None = None
     ) -> None:
         """Fit the weights for checked inputs and truths v, and set the fitted attributes."""
+        if isinstance(self.alpha, str) and self.alpha != "cv":
+            raise InvalidInput(f"alpha is {self.alpha!r}, expected a number >= 0 or 'cv'")
         if self.alpha != "cv":
             check_finite_positive(self.alpha, "alpha", zero=True)
         check_count(self.verbose, "verbose", minimum=0)

@@ -240,10 +240,17 @@ def parse_rankings(y: Any, labels: list[str] | None = None) -> tuple[Array, list
     array = np.asarray(y)
     if array.dtype.kind in "UO" and array.ndim == 1 and all(isinstance(item, str) for item in array):
         return _from_strings(array, labels)
-    ranks = check_array(array, ensure_2d=False, dtype="numeric", ensure_min_samples=1, input_name="y")
-    if ranks.ndim != 2:
+    if array.ndim != 2 or array.dtype.kind in "US":
         raise InvalidInput(
-            f"y has shape {ranks.shape}, expected a row of ranks per example, (n, labels), or strings a>b>c"
+            f"y has shape {array.shape} and type {array.dtype}, expected a row of ranks per example, (n, labels), "
+            "or strings a>b>c"
+        )
+    ranks = check_array(array, dtype="numeric", ensure_all_finite="allow-nan", ensure_min_samples=1, input_name="y")
+    if ranks.dtype.kind == "f" and np.isnan(ranks).any():
+        i, j = np.argwhere(np.isnan(ranks))[0]
+        raise InvalidInput(
+            f"y has no rank for label {j} at sample {i}; incomplete rankings are not supported: rank all labels, or leave "
+            "the example out"
         )
     k = ranks.shape[1]
     first = int(ranks.min())
