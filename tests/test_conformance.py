@@ -29,7 +29,7 @@ from fenchel.structures import (
     Product,
     Simplex,
 )
-from fenchel.testing import cost_checks, loss_checks, structure_checks
+from fenchel.testing import cost_between_checks, cost_checks, loss_checks, structure_checks
 
 
 def _named(pairs, checks):
@@ -97,4 +97,29 @@ COSTS = [
     ],
 )
 def test_cost(check):
+    check()
+
+
+NUMBERS, SETS = [0.0, 0.5, -2.0, 3.0], [[0.2, 0.3, 0.5], [1.0, 0.0, 0.0], [0.0, 0.5, 0.5]]
+BETWEEN = {
+    "absolute": NUMBERS, "squared": NUMBERS, "huber": NUMBERS, "cauchy": NUMBERS, "geman_mcclure": NUMBERS,
+    "fair": NUMBERS, "l2_l1": NUMBERS, "epsilon_insensitive": NUMBERS, "pinball": NUMBERS, "logistic": NUMBERS,
+    "hinge": NUMBERS, "hellinger": SETS, "chi_squared": SETS, "kernel": SETS, "zero_one": ["a", "b", "a"],
+    "rated_pairs": [[2, 0, 1], [1, 0, 2]], "diffusion": [[1.0, 0.0], [0.6, 0.8], [0.0, -1.0]],
+    "edit_distance": ["tea", "", "coffee"], "hamming": [[0, 1, 1], [1, 1, 0]], "f_measure": [[0, 1, 1], [1, 1, 0]],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(check, id=f"{example}-{name}")
+        for entry in registry.entries("cost")
+        if entry.name in BETWEEN
+        for example in entry.examples
+        for cost in [eval(example, {}, registry._Names())]
+        for name, check in cost_between_checks(cost, BETWEEN[entry.name][:2], BETWEEN[entry.name])
+    ],
+)
+def test_cost_between_outputs(check):
     check()

@@ -18,12 +18,19 @@ _FUNCTIONS = {
     "load": "fenchel._core.saving",
 }
 
-_ESTIMATORS = ("FenchelYoungClassifier", "LabelRanker", "MultilabelClassifier", "OrdinalClassifier", "SequenceLabeler")
+_ESTIMATORS = (
+    "FenchelYoungClassifier",
+    "LabelRanker",
+    "LossTrickPredictor",
+    "MultilabelClassifier",
+    "OrdinalClassifier",
+    "SequenceLabeler",
+)
 
 # Written out, so that type checkers see what is exported; a test compares it with the above.
 __all__ = [
-    "FenchelYoungClassifier", "LabelRanker", "MultilabelClassifier", "OrdinalClassifier", "SequenceLabeler", "__version__",
-    "costs", "data", "decoders", "errors", "estimators", "experiments", "get_threads", "load", "losses", "metrics",
+    "FenchelYoungClassifier", "LabelRanker", "LossTrickPredictor", "MultilabelClassifier", "OrdinalClassifier",
+    "SequenceLabeler", "__version__", "costs", "data", "decoders", "errors", "estimators", "experiments", "get_threads", "load", "losses", "metrics",
     "model_selection", "online", "optim", "plots", "save", "scorers", "set_threads", "solvers", "structures", "testing",
 ]  # fmt: skip
 
@@ -49,6 +56,7 @@ if TYPE_CHECKING:
     from ._core.parallel import get_threads, set_threads
     from ._core.saving import load, save
     from .estimators.classify import FenchelYoungClassifier
+    from .estimators.loss_trick import LossTrickPredictor
     from .estimators.multilabel import MultilabelClassifier
     from .estimators.ordinal import OrdinalClassifier
     from .estimators.rank import LabelRanker

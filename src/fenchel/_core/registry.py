@@ -366,6 +366,28 @@ def _fill() -> None:
     register("cost", "function", f"{c}.own:CostFunction", "a function of your own", "CostFunction(example_cost)")
     register("cost", "affine", f"{c}.own:AffineCost", "an affine form of your own",
              "AffineCost(Cube(2), [[-3.0, 0.0], [0.0, -12.0]], [1.0, 2.0], [2.0, 10.0])")  # fmt: skip
+    n = f"{c}.numbers"
+    register("cost", "huber", f"{n}:Huber", "numbers: squared near, absolute far", "Huber()")
+    register("cost", "cauchy", f"{n}:Cauchy", "numbers: logarithmic far, for many outliers", "Cauchy()")
+    register("cost", "geman_mcclure", f"{n}:GemanMcClure", "numbers: bounded, for gross outliers", "GemanMcClure()")
+    register("cost", "fair", f"{n}:Fair", "numbers: like Huber's, smoother", "Fair()")
+    register("cost", "l2_l1", f"{n}:L2L1", "numbers: squared near, absolute far, smooth", "L2L1()")
+    register("cost", "epsilon_insensitive", f"{n}:EpsilonInsensitive", "numbers: small differences are free",
+             "EpsilonInsensitive()")  # fmt: skip
+    register("cost", "pinball", f"{n}:Pinball", "numbers: a quantile", "Pinball(0.9)")
+    register("cost", "logistic", f"{n}:LogisticCost", "numbers whose sign counts, smooth", "LogisticCost()")
+    register("cost", "hinge", f"{n}:HingeCost", "numbers whose sign counts, linear in pieces", "HingeCost()")
+    register("cost", "hellinger", f"{c}.histograms:Hellinger", "histograms: distance of the roots, squared or absolute",
+             "Hellinger()", "Hellinger(squared=False)")  # fmt: skip
+    register("cost", "chi_squared", f"{c}.histograms:ChiSquared", "histograms: chi-squared distance", "ChiSquared()")
+    register("cost", "kernel", f"{c}.kernel_cost:KernelCost", "the squared distance that a kernel between outputs makes",
+             "KernelCost()")  # fmt: skip
+    register("cost", "rated_pairs", f"{c}.rated_pairs:RatedPairs", "pairs of rated items in the wrong order, by how much",
+             "RatedPairs()")  # fmt: skip
+    register("cost", "diffusion", f"{c}.diffusion:DiffusionDistance", "points on the circle or sphere: diffusion distance",
+             "DiffusionDistance()")  # fmt: skip
+    register("cost", "edit_distance", f"{c}.edit_distance:EditDistance", "texts: letters to change", "EditDistance()")
+
     register("cost", "precision_at", f"{c}.ranking:PrecisionAt", "wrong labels among k answered", "PrecisionAt(2)")
 
     d = "fenchel.decoders"
@@ -384,6 +406,23 @@ def _fill() -> None:
 
     register("decoder", "uniform_exploration", f"{d}.randomized:UniformExploration",
              "the best class, or any class where the margin is small", "UniformExploration(Simplex(3))")  # fmt: skip
+
+    a = "fenchel.decoders.answers"
+    register("answers", "candidates", f"{a}.candidates:Candidates", "the best of a list, by default the training outputs",
+             "Candidates()")  # fmt: skip
+    register("answers", "structure", f"{a}.structure:StructureAnswers", "one argmax, where the cost is affine",
+             "StructureAnswers(Simplex(3))")  # fmt: skip
+    register("answers", "line", f"{a}.line:Line", "a real number, for any cost of numbers", "Line()")
+    register("answers", "histogram", f"{a}.histogram:Histogram", "any histogram, for Hellinger and chi-squared costs",
+             "Histogram()")  # fmt: skip
+    register("answers", "ranking", f"{a}.ranking:Ranking", "a ranking, from truths that rate some items", "Ranking()")
+    register("answers", "sphere", f"{a}.manifold:Sphere", "unit vectors, by Riemannian steps", "Sphere()")
+    register("answers", "rotations", f"{a}.manifold:Rotations", "rotations, by Riemannian steps", "Rotations()")
+    register("answers", "mean", f"{a}.own:WeightedMean", "the weighted mean: kernel ridge regression", "WeightedMean()")
+    register(
+        "answers", "pre_image", f"{a}.candidates:PreImage", "kernel dependency estimation's own decoding", "PreImage()"
+    )
+    register("answers", "function", f"{a}.own:FunctionAnswers", "a search of your own")
 
     register("scorer", "linear", "fenchel.scorers.linear:Linear", "scores linear in dense or sparse rows")
 
@@ -456,6 +495,8 @@ def _fill() -> None:
              'RecordLearner("classify")')  # fmt: skip
     register("learner", "learner", f"{o}.learner:Learner", "plays, is told the truth, learns", "Learner(Simplex(3))")
 
+    register("estimator", "loss_trick", f"{e}.loss_trick:LossTrickPredictor", "any output, with any cost between two outputs",
+             "LossTrickPredictor()")  # fmt: skip
     register("estimator", "table_model", "fenchel.cli.model:TableModel", "a model with the table encoder before it")
 
 

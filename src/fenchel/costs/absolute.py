@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core.types import Array, ArrayLike
 from ..structures.base import Structure
-from .base import AffineForm, Cost, check_class_counts, class_affine, differ_in_size, per_example
+from .base import AffineForm, Cost, check_class_counts, class_affine, differ_in_size, number_rows, per_example
 
 __all__ = ["Absolute"]
 
@@ -29,6 +29,11 @@ class Absolute(Cost):
             return self._sum_of_parts(y_pred, y_true)
         answers, truths = self._outputs(y_pred, y_true)
         return per_example(np.abs(answers.astype(float) - truths.astype(float)))
+
+    def between(self, answers: ArrayLike, truths: ArrayLike) -> Array:
+        from scipy.spatial.distance import cdist
+
+        return np.asarray(cdist(*number_rows(answers, truths, self), "cityblock"))
 
     def label_matrix(self, k: int) -> Array:
         grades = np.arange(k, dtype=float)

@@ -19,12 +19,17 @@ __all__ = [
     "AffineForm",
     "Cost",
     "affine_form",
+    "as_numbers",
+    "as_outputs",
     "check_class_counts",
     "class_affine",
     "cost_table",
     "differ_in_size",
+    "number_rows",
     "per_example",
 ]
+
+_PAIRS_AT_ONCE = 2**18
 
 
 class AffineForm:
@@ -117,9 +122,38 @@ class Cost(ABC):
         second = np.tile(np.arange(n), n)
         return np.asarray(self(outputs[first], outputs[second]), dtype=float).reshape(n, n)
 
-    @abstractmethod
+    def between(self, answers: Any, truths: Any) -> Array:
+        """The cost of each of these answers against each of these truths, as a matrix [answer, truth].
+
+        >>> from fenchel.costs import Absolute
+        >>> Absolute().between([0.0, 2.0], [1.0, 2.5, 4.0])
+        array([[1. , 2.5, 4. ],
+               [1. , 0.5, 2. ]])
+        """
+        ours, theirs = as_outputs(answers), as_outputs(truths)
+        n = len(theirs)
+        costs = np.empty((len(ours), n))
+        at_once = max(1, _PAIRS_AT_ONCE // max(n, 1))
+        for start in range(0, len(ours), at_once):
+            some = ours[start : start + at_once]
+            tiled = np.tile(theirs, (len(some),) + (1,) * (theirs.ndim - 1))
+            amounts = np.asarray(self(np.repeat(some, n, axis=0), tiled), dtype=np.float64)
+            costs[start : start + len(some)] = amounts.reshape(len(some), n)
+        return costs
+
+    def factors(self, truths: Any) -> tuple[Array, Callable[[Any], Array]] | None:
+        """Rows R(y) for these truths and a function L of answers with cost(ŷ, y) = ⟨L(ŷ), R(y)⟩, if few numbers are enough.
+
+        These are the loss trick's embeddings. Where a cost gives them, sums over truths are taken once and not for each answer.
+        """
+        return None
+
     def affine(self, answers: Structure, truths: Structure | None = None) -> AffineForm:
         """The affine form between answers and truths of these structures; a pair without one raises."""
+        truths = answers if truths is None else truths
+        raise self._refuse(
+            answers, truths, "it compares outputs, not points of a set; LossTrickPredictor predicts for any cost"
+        )
 
     def answers_to(self, truths: Structure) -> Structure:
         """The structure of the answers to truths of this structure: the same, unless the cost allows other answers."""
@@ -189,6 +223,52 @@ class Cost(ABC):
         if answers.shape != truths.shape:
             raise InvalidInput(f"y_pred has shape {answers.shape} but y_true has shape {truths.shape}")
         return answers, truths
+
+
+def as_outputs(outputs: Any) -> Array:
+    """Outputs of any kind as an array whose first axis counts them: numbers as numbers, all else as objects.
+
+    >>> as_outputs(["ab", "c"])
+    array(['ab', 'c'], dtype=object)
+    >>> as_outputs([[0.5, 0.5], [1, 0]]).shape
+    (2, 2)
+    """
+    array: Array
+    if isinstance(outputs, str) or not (hasattr(outputs, "__len__") or hasattr(outputs, "__array__")):
+        raise InvalidInput(f"outputs are {outputs!r}, expected a list or an array of outputs")
+    if hasattr(outputs, "__array__") or not any(isinstance(output, str) for output in outputs):
+        try:
+            array = np.asarray(outputs)
+        except ValueError:  # they differ in size
+            array = np.empty(len(outputs), dtype=object)
+            array[:] = list(outputs)
+    else:
+        array = np.empty(len(outputs), dtype=object)
+        array[:] = list(outputs)
+    if array.ndim == 0:
+        raise InvalidInput(f"outputs are {outputs!r}, expected a list or an array of outputs")
+    return array.astype(object) if array.dtype.kind in "US" else array
+
+
+def as_numbers(outputs: Any, name: str, cost: object) -> Array:
+    """Outputs that are numbers, or rows of numbers, as float64; anything else raises."""
+    try:
+        numbers = np.asarray(outputs, dtype=np.float64)
+    except (ValueError, TypeError):
+        raise InvalidInput(f"{name} hold {str(outputs)[:60]}; {cost!r} compares numbers, or rows of them") from None
+    if numbers.size and not np.isfinite(numbers).all():
+        sample = int(np.argwhere(~np.isfinite(numbers))[0][0]) if numbers.ndim else 0
+        raise InvalidInput(f"{name} hold a number that is not finite at sample {sample}; {cost!r} needs finite ones")
+    return numbers
+
+
+def number_rows(answers: Any, truths: Any, cost: object) -> tuple[Array, Array]:
+    """Both sides as matrices with a row for each output."""
+    sides = [as_numbers(answers, "answers", cost), as_numbers(truths, "truths", cost)]
+    if sides[0].ndim == 0 or sides[0].shape[1:] != sides[1].shape[1:]:
+        raise InvalidInput(f"answers have shape {sides[0].shape}, truths {sides[1].shape}; outputs must be of one size")
+    width = int(np.prod(sides[0].shape[1:]))
+    return sides[0].reshape(len(sides[0]), width), sides[1].reshape(len(sides[1]), width)
 
 
 def position_weights(weights: Array, where: Array) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core.types import Array, ArrayLike
 from ..structures.base import Structure
-from .base import AffineForm, Cost, check_class_counts, class_affine, differ_in_size, per_example
+from .base import AffineForm, Cost, as_outputs, check_class_counts, class_affine, differ_in_size, per_example
 
 __all__ = ["ZeroOne"]
 
@@ -27,6 +27,14 @@ class ZeroOne(Cost):
             return np.minimum(self._sum_of_parts(y_pred, y_true), 1)
         answers, truths = self._outputs(y_pred, y_true)
         return np.minimum(per_example(answers != truths), 1)
+
+    def between(self, answers: ArrayLike, truths: ArrayLike) -> Array:
+        ours, theirs = as_outputs(answers), as_outputs(truths)
+        if ours.ndim == theirs.ndim == 1 and not any(
+            isinstance(o[0], np.ndarray | list) for o in (ours, theirs) if len(o)
+        ):
+            return np.asarray(ours[:, None] != theirs, dtype=np.float64)
+        return super().between(ours, theirs)
 
     def affine(self, answers: Structure, truths: Structure | None = None) -> AffineForm:
         truths = answers if truths is None else truths

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._core import registry
 from .._core.checks import check_choice, check_count, check_finite_positive
 from .._core.errors import ConvergenceWarning, IncompatiblePair, InvalidInput
+from .._core.kernel_matrix import kernel_matrix
 from .._core.types import Array
 from ..costs.base import Cost
 from ..costs.cost_matrix import CostMatrix
@@ -22,7 +23,7 @@ from ..costs.own import CostFunction
 from ..decoders.base import Decoder
 from ..losses.base import Loss, Output
 from ..scorers.base import Scorer
-from ..scorers.kernel import Kernel, kernel_matrix
+from ..scorers.kernel import Kernel
 from ..scorers.linear import Linear
 from ..solvers.base import Callback, Progress, Result, Solver
 from ..solvers.sgd import StreamState, stream_steps

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from .._core.errors import InvalidInput
+from .._core.kernel_matrix import kernel_matrix
 from .._core.types import Array
 from .base import Index
 from .linear import Linear
 
-__all__ = ["Expansion", "Kernel", "kernel_matrix"]
+__all__ = ["Expansion", "Kernel"]
 
 
 class Kernel(Linear):
@@ -93,19 +94,3 @@ class Expansion(Linear):
         if self.intercept_scaling is not None:
             gradient[-1] = self.intercept_scaling * flat.sum(axis=0, dtype=np.float64)
         return gradient
-
-
-def kernel_matrix(A: Any, B: Any, kernel: str | Callable[..., Any], params: Mapping[str, Any]) -> Array:
-    """k(a, b) for the rows of two matrices."""
-    if callable(kernel):
-        gram = np.asarray(kernel(A, B, **params), dtype=np.float64)
-    else:
-        from sklearn.metrics.pairwise import pairwise_kernels
-
-        try:
-            gram = np.asarray(pairwise_kernels(A, B, metric=kernel, **params), dtype=np.float64)
-        except (KeyError, ValueError, TypeError) as error:
-            raise InvalidInput(f"kernel is {kernel!r} with parameters {dict(params)!r}: {error}") from None
-    if gram.shape != (A.shape[0], B.shape[0]) or not np.isfinite(gram).all():
-        raise InvalidInput(f"kernel {kernel!r} must give finite numbers of shape ({A.shape[0]}, {B.shape[0]})")
-    return gram

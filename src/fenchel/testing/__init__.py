@@ -6,8 +6,17 @@ promise was broken and where. The ``*_checks`` functions list them as (name, fun
 
 from __future__ import annotations
 
-from .costs import check_cost, cost_checks
+from .costs import check_cost, check_cost_between, cost_between_checks, cost_checks
 from .losses import check_loss, loss_checks
 from .structures import check_structure, structure_checks
 
-__all__ = ["check_cost", "check_loss", "check_structure", "cost_checks", "loss_checks", "structure_checks"]
+__all__ = [
+    "check_cost",
+    "check_cost_between",
+    "check_loss",
+    "check_structure",
+    "cost_between_checks",
+    "cost_checks",
+    "loss_checks",
+    "structure_checks",
+]
