@@ -30,8 +30,9 @@ _ESTIMATORS = (
 # Written out, so that type checkers see what is exported; a test compares it with the above.
 __all__ = [
     "FenchelYoungClassifier", "LabelRanker", "LossTrickPredictor", "MultilabelClassifier", "OrdinalClassifier",
-    "SequenceLabeler", "__version__", "costs", "data", "decoders", "errors", "estimators", "experiments", "get_threads", "load", "losses", "metrics",
-    "model_selection", "online", "optim", "plots", "save", "scorers", "set_threads", "solvers", "structures", "testing",
+    "SequenceLabeler", "__version__", "costs", "data", "decoders", "errors", "estimators", "experiments", "get_threads",
+    "load", "losses", "metrics", "model_selection", "online", "optim", "plots", "save", "scorers", "set_threads",
+    "solvers", "structures", "testing",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
