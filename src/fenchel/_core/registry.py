@@ -192,6 +192,9 @@ def _fill() -> None:
              "DependencyTrees()")  # fmt: skip
     register("structure", "spanning_tree", f"{s}.spanning_tree:SpanningTree", "an undirected spanning tree, by its edges",
              "SpanningTree(1)", "SpanningTree(3)", "SpanningTree(4)")  # fmt: skip
+    register("relaxation", "higher_order_tree", f"{s}.higher_order_tree:HigherOrderTree",
+             "trees with scores for pairs of arcs, on a local polytope", 'HigherOrderTree(3, "siblings")',
+             'HigherOrderTree(2, ("siblings", "grandparents"), single_root=True)')  # fmt: skip
     register("structure", "spanning_trees", f"{s}.spanning_tree:SpanningTrees", "undirected trees of any sizes",
              "SpanningTrees()")  # fmt: skip
     register("structure", "chains", f"{s}.chain:Chains", "chains of any lengths", "Chains(2)", "Chains(2, tied=True)")

@@ -9,12 +9,12 @@ from .base import ORACLES, Accuracy, Solved, Structure
 from .ragged import Family, Ragged
 
 __all__ = [
-    "ORACLES", "Accuracy", "Family", "Ragged", "Solved", "Structure", *names_of_kind("structure"), *names_of_kind("family")
+    "ORACLES", "Accuracy", "Family", "Ragged", "Solved", "Structure", *names_of_kind("structure", "relaxation")
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    return resolve(__name__, name, "structure", "family")
+    return resolve(__name__, name, "structure", "relaxation")
 
 
 def __dir__() -> list[str]:

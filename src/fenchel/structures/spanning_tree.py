@@ -14,11 +14,13 @@ from .._core.checks import as_float_array, check_count, for_kernels
 from .._core.errors import InvalidInput
 from .._core.ragged import Ragged, inner, offsets_of
 from .._core.types import Array, ArrayLike, IntArray
+from ..kernels import lifted_tree
 from ..kernels import spanning_tree as kernels
 from ..kernels.arborescence import IMPOSSIBLE
 from .base import Accuracy, Solved, Structure
 from .ragged import Family, project_padded
 from .tree import Arborescence
+from .tree_projection import Graph, ProjectedTrees
 
 __all__ = ["SpanningTree", "SpanningTrees"]
 
@@ -70,7 +72,7 @@ def _best_edges(flat: Array, starts: IntArray, nodes: IntArray) -> tuple[IntArra
 
 
 @dataclass(frozen=True, repr=False)
-class SpanningTree(_SpanningOracles):
+class SpanningTree(_SpanningOracles, ProjectedTrees):
     """Undirected trees that span ``n`` nodes: φ(y) = y has a 1 for each edge of the tree.
 
     Points have an entry for each pair of nodes i < j, in the order of ``numpy.triu_indices(n, 1)``; :meth:`pack` and
@@ -186,6 +188,9 @@ class SpanningTree(_SpanningOracles):
         """The edges (n − 1, 2) of an output or a vertex, each with the lower node first."""
         at = np.flatnonzero(np.asarray(y))
         return np.stack([self._pairs[0][at], self._pairs[1][at]], axis=1)
+
+    def graph(self) -> Graph:
+        return Graph(np.stack(self._pairs, axis=1), self.n, lifted_tree.UNDIRECTED)
 
     def _flat(self, rows: Array) -> tuple[Array, IntArray, IntArray]:
         return for_kernels(rows.reshape(-1)), np.arange(len(rows)) * self.dim, np.full(len(rows), self.n)

@@ -15,9 +15,10 @@ from .._core.errors import InvalidInput
 from .._core.ragged import Ragged, inner, offsets_of
 from .._core.types import Array, ArrayLike, IntArray
 from ..kernels import arborescence as kernels
-from ..kernels import matrix_tree
+from ..kernels import lifted_tree, matrix_tree
 from .base import Accuracy, Solved, Structure
 from .ragged import Family, project_padded
+from .tree_projection import Graph, ProjectedTrees
 
 __all__ = ["Arborescence", "Arborescences", "DependencyTree", "DependencyTrees"]
 
@@ -153,7 +154,7 @@ class _TreeOracles(Structure):
             )
 
 
-class _Tree(_TreeOracles):
+class _Tree(_TreeOracles, ProjectedTrees):
     """One tree: shapes, outputs and vertices."""
 
     n: int
@@ -207,6 +208,12 @@ class _Tree(_TreeOracles):
         if self.labels == 1:
             return mu
         return mu.sum(axis=-1, keepdims=True) + mu.sum(axis=-2, keepdims=True)
+
+    def graph(self) -> Graph:
+        word, head = np.repeat(np.arange(self.n), self.n + 1) + 1, np.tile(np.arange(self.n + 1), self.n)
+        ends = np.where((word == head)[:, None], -1, np.stack([head, word], axis=1))
+        kind = lifted_tree.SINGLE_ROOT if self.single_root else lifted_tree.MULTI_ROOT
+        return Graph(np.repeat(ends, self.labels, axis=0), self.n + 1, kind, self.labels)
 
     # -- how a batch is laid out ---------------------------------------------------------------------------------------
 
