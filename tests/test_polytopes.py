@@ -350,11 +350,36 @@ class TestOracle:
 
         def forgetful(theta):
             vertex = np.zeros(5)
-            vertex[theta.argmax() if next(calls) < 2 else theta.argmin()] = 1
+            vertex[theta.argmax() if next(calls) < 3 else theta.argmin()] = 1
             return vertex
 
         with pytest.raises(OracleError, match="at sample 0 it returned a vertex that scores 3.45 less"):
             Oracle(forgetful, (5,)).project([[1.0, 0.9, -1.0, -2.0, -3.0]])
+
+    @pytest.mark.parametrize(
+        "options", [{}, {"contexts": "abc"}, {"batched": True}, {"batched": True, "contexts": "abc"}]
+    )
+    def test_a_minimiser_is_named(self, options):
+        def cheapest(theta, *context):
+            return np.eye(4)[np.asarray(theta).argmin(axis=-1)]
+
+        theta = np.random.default_rng(0).normal(size=(3, 4))
+        theta[0] = 0  # which says nothing of it
+        for oracle in ("argmax", "project", "kl_project"):
+            with pytest.raises(OracleError, match=r"at sample [01] .* does it minimise a cost\? Then give it -theta"):
+                getattr(Oracle(cheapest, (4,), **options), oracle)(theta)
+
+    def test_looking_for_a_minimiser_costs_one_call_in_all(self):
+        calls = []
+
+        def best(theta):
+            calls.append(theta)
+            return np.eye(4)[theta.argmax()]
+
+        structure = Oracle(best, (4,))
+        for _ in range(3):
+            structure.argmax(np.random.default_rng(0).normal(size=(2, 4)))
+        assert len(calls) == 7
 
     def test_forbidden_parts_must_be_left_alone(self):
         with pytest.raises(OracleError, match="uses a part whose score is -inf"):
@@ -364,7 +389,7 @@ class TestOracle:
         calls = itertools.count()
 
         def forgetful(theta):
-            return (theta > 0 if next(calls) < 3 else theta < 0).astype(float)
+            return (theta > 0 if next(calls) < 4 else theta < 0).astype(float)
 
         with pytest.raises(OracleError, match=r"Oracle\(forgetful, \(4,\)\), at sample 0: argmax does not maximise"):
             Oracle(forgetful, (4,)).kl_project([[1.0, 0.9, -1.0, 0.2]])

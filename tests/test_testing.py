@@ -6,7 +6,7 @@ import pytest
 from fenchel.costs import Absolute, Hamming
 from fenchel.errors import MissingOracle
 from fenchel.losses import FenchelYoung
-from fenchel.structures import Cube, Simplex
+from fenchel.structures import Cube, Oracle, Simplex
 from fenchel.testing import check_cost, check_loss, check_structure
 
 
@@ -51,6 +51,22 @@ def test_a_broken_structure_is_caught(name, methods):
 
     with pytest.raises((AssertionError, ValueError, TypeError, MissingOracle)):
         dict(structure_checks(broken(Simplex, **methods)(4)))[name]()
+
+
+def test_an_oracle_that_is_second_best_fails_first_by_its_argmax():
+    def second_best(theta):
+        return np.eye(5)[np.argsort(theta)[-2]]
+
+    with pytest.raises(AssertionError, match="fails the check 'argmax_is_best': a vertex beats argmax"):
+        check_structure(Oracle(second_best, (5,)))
+
+
+def test_an_error_inside_a_check_names_the_check():
+    def halts(self, rows):
+        raise ZeroDivisionError("inside")
+
+    with pytest.raises(AssertionError, match="fails the check '.*': it raises ZeroDivisionError: inside"):
+        check_structure(broken(Simplex, _marginals=halts)(4))
 
 
 def test_the_message_names_the_structure_and_the_check():

@@ -22,7 +22,7 @@ class Oracle(Structure):
 
     From it alone come Euclidean and KL projections, nearest vertices (if ``binary``), decompositions, samples and so
     every loss, decoder and estimator that needs no Gibbs marginals. An oracle that returns a wrong shape, NaN or a
-    vertex that is not the best is caught where it shows, and named.
+    vertex that is not the best is caught where it shows, and named; one that minimises at its first use, by one call more.
 
     Parameters
     ----------
@@ -58,6 +58,8 @@ class Oracle(Structure):
     batched: bool = False
     contexts: tuple[Any, ...] | None = None
     exact_constants: ClassVar[bool] = False
+    _tried: ClassVar[bool] = False
+    """Whether it was asked for the opposite of some scores yet; not a part of its value."""
 
     def __init__(
         self,
@@ -170,7 +172,37 @@ class Oracle(Structure):
         if used.any():
             i = int(indices[int(used.any(axis=1).argmax())])
             raise OracleError(f"{self!r} returned a vertex that uses a part whose score is -inf at sample {i}")
+        if not self._tried:
+            self._try(rows, flat, indices, extra)
         return answer.astype(rows.dtype, copy=False)
+
+    def _try(self, rows: Array, vertices: Array, indices: IntArray, extra: list[Any]) -> None:
+        """One more call, at the opposite scores: it shows the commonest mistake, a solver that minimises.
+
+        Nothing else would: where a minimiser is asked for the best from its own answer on, it answers the same again.
+        """
+        scores = rows.reshape(vertices.shape)
+        told = np.isfinite(scores).all(axis=1) & scores.any(axis=1)
+        if not told.any():
+            return
+        j = int(told.argmax())
+        object.__setattr__(self, "_tried", True)
+        opposite = -rows[j : j + 1]
+        context = [[extra[0][j]]] if extra else []
+        found = self._array(
+            self.argmax_function(opposite, *context)
+            if self.batched
+            else self.argmax_function(opposite[0], *(c[0] for c in context)),
+            int(indices[j]),
+        )
+        if found.size != self.dim or not np.isfinite(found).all():
+            return  # the next call with such scores is refused by name
+        lead = float(scores[j] @ (found.reshape(-1) - vertices[j]))
+        if lead > 1e-9 * float(np.abs(scores[j]).sum()) * float(np.abs(found).max(initial=1.0)):
+            raise OracleError(
+                f"{self!r} does not maximise: at sample {int(indices[j])} its vertex scores {lead:.3g} less than the one it "
+                "returned for the opposite scores; does it minimise a cost? Then give it -theta"
+            )
 
     def _array(self, answer: Any, sample: int) -> Array:
         try:
@@ -200,4 +232,6 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def replace_contexts(oracle: Oracle, contexts: tuple[Any, ...]) -> Oracle:
-    return Oracle(oracle.argmax_function, oracle.shape, binary=oracle.binary, batched=oracle.batched, contexts=contexts)
+    made = Oracle(oracle.argmax_function, oracle.shape, binary=oracle.binary, batched=oracle.batched, contexts=contexts)
+    object.__setattr__(made, "_tried", oracle._tried)
+    return made

@@ -42,6 +42,10 @@ def check_structure(structure: Structure, *, seed: int = 0, accuracy: float = 1e
             check()
         except AssertionError as error:
             raise AssertionError(f"{structure!r} fails the check {name!r}: {error}") from error
+        except Exception as error:
+            raise AssertionError(
+                f"{structure!r} fails the check {name!r}: it raises {type(error).__name__}: {error}"
+            ) from error
 
 
 def structure_checks(
@@ -56,7 +60,8 @@ def structure_checks(
         suite = FamilySuite(structure, seed, accuracy)
     else:
         suite = _Suite(structure, seed, accuracy)
-    for name in dir(suite):
+    # argmax first: what follows from it would fail in ways that say less
+    for name in sorted(dir(suite), key=lambda name: (name != "check_argmax_is_best", name)):
         if name.startswith("check_"):
             yield name.removeprefix("check_"), partial(_run, suite, name)
 
@@ -102,7 +107,9 @@ class _Suite:
         inside = self.inside(20)[:, None]
         if not self.s.supports("argmax"):
             return inside
-        return np.concatenate([np.broadcast_to(inside, (20, *theta.shape)), self.s.argmax(theta)[None]])
+        corners = self.s.argmax(self.normal(20))[:, None]
+        points = np.broadcast_to(np.concatenate([inside, corners]), (40, *theta.shape))
+        return np.concatenate([points, self.s.argmax(theta)[None]])
 
     def oracles(self) -> list[tuple[str, Callable[[Array], Any]]]:
         """Oracles that take scores, where there are any."""
