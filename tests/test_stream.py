@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import math
 import os
 import signal
 import subprocess
@@ -169,6 +170,20 @@ def test_what_it_refuses(rows, tmp_path, capsys, monkeypatch):
     fenchel.save(fenchel.FenchelYoungClassifier(), other)
     assert "is no checkpoint" in run(capsys, path, "--target", "label", "--checkpoint", other, "--resume").err
     assert "exists" in run(capsys, path, "--target", "label", "--checkpoint", other).err
+
+
+def test_a_refused_record_leaves_no_trace():
+    learner, other = RecordLearner("classify", ["x", "y"]), RecordLearner("classify", ["x", "y"])
+    for i in range(20):
+        for one in (learner, other):
+            one.play({"a": i % 7, "b": -i}, "xy"[i % 2])
+        for bad in ({"a": 1e9, "b": [1]}, {"a": 1e9, "b": math.nan}):
+            with pytest.raises(InvalidInput, match="the field 'b'"):
+                learner.play(bad, "x")
+        with pytest.raises(InvalidInput, match="none of the labels"):
+            learner.play({"a": 1e9, "new": 1.0}, "z")
+    assert learner.moments_ == other.moments_
+    assert np.array_equal(learner.learner_.coef_, other.learner_.coef_)
 
 
 def test_labels_given_beforehand_are_all_there_is():

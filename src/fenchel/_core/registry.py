@@ -500,6 +500,9 @@ def _fill() -> None:
 
     register("estimator", "loss_trick", f"{e}.loss_trick:LossTrickPredictor", "any output, with any cost between two outputs",
              "LossTrickPredictor()")  # fmt: skip
+    register("learner", "online_to_batch", f"{o}.batch:OnlineToBatch", "a learner's averaged weights as an estimator",
+             "OnlineToBatch(Learner(Simplex(3)))")  # fmt: skip
+
     register("estimator", "table_model", "fenchel.cli.model:TableModel", "a model with the table encoder before it")
 
 

@@ -1,5 +1,7 @@
 """Online gradient descent in compiled loops: the step rules, and a stream of softmax rounds.
 
+Everything is an exact kernel: a round has to give the same bits whichever of the loops it runs in.
+
 Weights are m · s · V with two numbers in front, so that a step on a sparse row touches only the rows of V that the input has,
 even where the rule shrinks or rescales all weights. The state of a rule is a short row of numbers:
 
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core.compile import exact_kernel, inline_kernel
+from .._core.compile import exact_kernel
 
 __all__ = ["STATE_SIZE", "softmax_answer", "softmax_learn", "softmax_rounds", "update"]
 
@@ -21,7 +23,7 @@ _BETS = 2.0 / (2.0 - np.log(3.0))
 _TINY = 1e-300
 
 
-@inline_kernel
+@exact_kernel
 def _advance(state, g2, gu):  # type: ignore[no-untyped-def]
     """Numbers (a, b) of the step U ← a U + b g; ``gu`` is ⟨g, U⟩, ``g2`` is ‖g‖². The rest is noted in the state."""
     kind = int(state[0])
@@ -51,7 +53,7 @@ def _advance(state, g2, gu):  # type: ignore[no-untyped-def]
     return shrink, -shrink * rate
 
 
-@inline_kernel
+@exact_kernel
 def _apply(state, a, b, indices, values, residual, weights, total):  # type: ignore[no-untyped-def]
     """U ← a U + b x rᵀ on U = s V; ``total`` completes the sum of all past weights m s V."""
     s = state[7] * a
@@ -90,7 +92,7 @@ def update(state, indices, values, residual, theta, weights, total):  # type: ig
     _apply(state, a, b, indices, values, residual, weights, total)
 
 
-@inline_kernel
+@exact_kernel
 def _direction(state, indices, values, residual, weights):  # type: ignore[no-untyped-def]
     """⟨x rᵀ, U⟩ from the weights themselves, where m is zero and the scores say nothing."""
     gu = 0.0
@@ -101,7 +103,7 @@ def _direction(state, indices, values, residual, weights):  # type: ignore[no-un
     return gu * state[7]
 
 
-@inline_kernel
+@exact_kernel
 def _gathered(indices, data, start, stop, intercept, last, places, numbers):  # type: ignore[no-untyped-def]
     """One row with its intercept; how many entries it has."""
     n = stop - start
@@ -115,7 +117,7 @@ def _gathered(indices, data, start, stop, intercept, last, places, numbers):  # 
     return n
 
 
-@inline_kernel
+@exact_kernel
 def _softmax(state, strength, places, numbers, n, weights, theta, mu):  # type: ignore[no-untyped-def]
     """Scores and class probabilities; the likeliest class, its score and Σ exp relative to it."""
     k = weights.shape[1]
@@ -141,7 +143,7 @@ def _softmax(state, strength, places, numbers, n, weights, theta, mu):  # type: 
     return best, top, norm
 
 
-@inline_kernel
+@exact_kernel
 def _drawn(mu, best, coin, u):  # type: ignore[no-untyped-def]
     """The answer of randomized decoding in the 1-norm, and the probability that it was drawn."""
     k = len(mu)

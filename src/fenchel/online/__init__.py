@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .batch import OnlineToBatch
 from .constants import Constants, constants_of
 from .learner import Learner, Rounds
 from .regret import RegretTracker
@@ -12,6 +13,7 @@ __all__ = [
     "ConstantStep",
     "Constants",
     "Learner",
+    "OnlineToBatch",
     "ParameterFree",
     "RegretTracker",
     "Rounds",

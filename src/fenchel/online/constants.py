@@ -11,15 +11,19 @@ from .._core.errors import IncompatiblePair, InvalidInput
 from .._core.types import Array
 from ..costs.absolute import Absolute
 from ..costs.base import Cost, affine_form
+from ..costs.disagreements import Disagreements
 from ..costs.hamming import Hamming
 from ..costs.scaled import Scaled
 from ..costs.spearman import Spearman
+from ..costs.weighted import Weighted
 from ..costs.zero_one import ZeroOne
 from ..losses.fenchel_young import FenchelYoung
 from ..losses.regularizers import KL, Euclidean, Gibbs
 from ..structures.base import Structure
 from ..structures.birkhoff import Birkhoff
+from ..structures.chain import Chain
 from ..structures.cube import Cube
+from ..structures.linear_ordering import LinearOrdering
 from ..structures.order_simplex import OrderSimplex
 from ..structures.permutahedron import Permutahedron
 from ..structures.product import Product
@@ -173,34 +177,106 @@ def cost_slope(cost: Cost, structure: Structure, p: float) -> tuple[float, bool]
     if isinstance(cost, Scaled):
         slope, exact = cost_slope(cost.cost, structure, p)
         return cost.factor * slope, exact
-    known = _known_slope(cost, structure, p)
-    if known is None and isinstance(cost, Hamming) and structure.part_coding == "entry":
-        return float(structure.dim ** (1 - 1 / p)), False  # each entry is off by at most |μ − φ(y)| there
-    if known is None and isinstance(structure, Permutahedron) and isinstance(cost, Spearman):
-        cost.affine(structure)  # refuses weights that are no ranks
-        d = structure.dim
-        # the dual norm of the centred ranks, which are alike for all truths
-        centred = np.asarray(structure.weights) - np.mean(structure.weights)
-        return _norm(centred, p) * 6 / max(d * (d * d - 1), 6), False
-    return (known, True) if known is not None else (_bounded_slope(cost, structure, p), False)
+    if isinstance(structure, Product) and isinstance(cost, Hamming):  # steepest where all factors err alike
+        slope, exact = cost_slope(cost, structure.structure, p)
+        return float(structure.times ** (1 - 1 / p)) * slope, exact
+    if type(structure) is Simplex:
+        known = _class_slope(cost, structure, p)
+    elif isinstance(structure, Chain):
+        known = _chain_slope(cost, structure, p)
+    elif isinstance(structure, Permutahedron) and isinstance(cost, Spearman):
+        known = _ranks_slope(cost, structure, p)
+    else:
+        known = _parts_slope(cost, structure, p)
+    return (_bounded_slope(cost, structure, p), False) if known is None else known
 
 
-def _known_slope(cost: Cost, structure: Structure, p: float) -> float | None:
-    if isinstance(structure, Simplex) and isinstance(cost, ZeroOne | Hamming):
-        return _one_of(structure.k, p)
+def _parts_slope(cost: Cost, structure: Structure, p: float) -> tuple[float, bool] | None:
+    """Costs that count parts: steepest where every part is wrong to the same degree."""
     if isinstance(structure, Cube) and isinstance(cost, Hamming):
-        return float(structure.k ** (1 - 1 / p))
+        return float(structure.k ** (1 - 1 / p)), True
     if isinstance(structure, OrderSimplex) and isinstance(cost, Absolute) and structure.k > 1:
-        return float((structure.k - 1) ** (1 - 1 / p))
+        return float((structure.k - 1) ** (1 - 1 / p)), True
     if isinstance(structure, Birkhoff) and isinstance(cost, Hamming):
-        return float(structure.n ** (1 - 1 / p)) * _one_of(structure.n, p)
-    if isinstance(structure, Product) and isinstance(structure.structure, Simplex) and isinstance(cost, Hamming):
-        return float(structure.times ** (1 - 1 / p)) * _one_of(structure.structure.k, p)
-    if isinstance(structure, Permutahedron) and isinstance(cost, Spearman) and p == 2:
-        cost.affine(structure)  # refuses weights that are no ranks
-        d = structure.dim
-        return float(np.sqrt(3 / (d * (d * d - 1)))) if d > 1 else 0.0
+        return float(structure.n ** (1 - 1 / p)) * _one_of(structure.n, p), True
+    if isinstance(structure, LinearOrdering) and isinstance(cost, Disagreements):  # a pair is held by two entries
+        pairs = structure.n * (structure.n - 1) / 2
+        return float(pairs ** (1 - 1 / p) * 2 ** (-1 / p)) if pairs else 0.0, True
+    if isinstance(cost, Hamming) and structure.part_coding == "entry":  # each entry is off by |μ − φ(y)| there
+        return float(structure.dim ** (1 - 1 / p)), p == 1
+    if isinstance(cost, Hamming) and structure.part_coding == "one_hot" and structure.max_l1 > 0:
+        parts = structure.max_l1
+        return structure.numbers_per_part * parts ** (1 - 1 / p) * _one_of(int(structure.dim / parts), p), False
     return None
+
+
+def _class_slope(cost: Cost, structure: Simplex, p: float) -> tuple[float, bool] | None:
+    if isinstance(cost, ZeroOne | Hamming):
+        return _one_of(structure.k, p), True
+    if p == 1 and structure.k > 1:
+        return float(_checked(cost.matrix(structure), cost).max()) / 2, True  # ‖μ − e_y‖₁ is 2 (1 − μ_y)
+    return None
+
+
+def _ranks_slope(cost: Spearman, structure: Permutahedron, p: float) -> tuple[float, bool]:
+    cost.affine(structure)  # refuses weights that are no ranks
+    d = structure.dim
+    if p == 2:
+        return float(np.sqrt(3 / (d * (d * d - 1)))) if d > 1 else 0.0, True
+    # the dual norm of the centred ranks, which are alike for all truths
+    centred = np.asarray(structure.weights) - np.mean(structure.weights)
+    return _norm(centred, p) * 6 / max(d * (d * d - 1), 6), False
+
+
+def _chain_slope(cost: Cost, structure: Chain, p: float) -> tuple[float, bool] | None:
+    """Costs that add up over positions. Let position t be wrong with probability e_t.
+
+    Nodes are off by e_t (1 + (k − 1)^{1−p})^{1/p} at least, and a pair by (max^p + c min^p)^{1/p} of its two e's, with
+    c = (k − 1)^{2−2p}: where both are wrong together and all mistakes are equally likely. A pair is as much as any
+    x e_t^p + (1 + c − x) e_{t+1}^p with c ≤ x ≤ 1; sharing pairs out evenly leaves Σ β_t e_t^p, which is least, for
+    a given Σ e_t, by Hölder's inequality. With few labels and many positions no even sharing exists, and the number is a bound.
+    """
+    n, k = structure.length, structure.labels
+    if n == 0 or k == 1:
+        return 0.0, True
+    if isinstance(cost, Hamming):
+        largest, uniform = 1.0, True
+    elif isinstance(cost, Weighted) and structure.part_coding == "labels":
+        if len(cost.weights) < n:
+            raise IncompatiblePair(f"{cost!r} has weights for {len(cost.weights)} positions, {structure!r} has {n}")
+        slope, _ = _chain_slope(cost.cost, structure, p) or (0.0, False)
+        return max(cost.weights[:n]) * slope, False
+    elif type(cost).label_matrix is Cost.label_matrix:
+        return None
+    else:
+        largest, uniform = float(_checked(cost.label_matrix(k), cost).max()), False
+    spread = float(k - 1) ** (1 - p)
+    beta = np.full(n, 1 + spread)
+    exact = p == 1 or uniform
+    if not structure.tied and n > 1:  # how often transitions occur may be right where labels are wrong
+        even = (1 + spread**2) * np.arange(1, n) / n
+        to_the_right = np.clip(even, spread**2, 1.0)
+        beta[1:] += to_the_right
+        beta[:-1] += 1 + spread**2 - to_the_right
+        exact = exact and (p == 1 or bool(np.all(to_the_right == even)))
+    else:
+        exact = exact and not structure.tied
+    if p == 1:
+        return largest * n / (2 * n + (0 if structure.tied else 2 * (n - 1))), exact
+    return largest * float(np.sum(beta ** (-1 / (p - 1))) ** (1 - 1 / p)), exact
+
+
+def _checked(matrix: Array, cost: Cost) -> Array:
+    """C[answer, truth], if a right answer costs nothing."""
+    if np.diagonal(matrix).any():
+        raise _charges(cost)
+    return matrix
+
+
+def _charges(cost: Cost) -> IncompatiblePair:
+    return IncompatiblePair(
+        f"{cost!r} charges for right answers, so no loss that can be zero bounds it; subtract what they cost"
+    )
 
 
 def _one_of(k: int, p: float) -> float:
@@ -210,15 +286,13 @@ def _one_of(k: int, p: float) -> float:
 
 def _bounded_slope(cost: Cost, structure: Structure, p: float) -> float:
     """max over truths of ‖Vφ(y) + b‖ in the dual norm, less what no difference of two points of the set can see."""
-    reason = structure.missing().get("vertices")
     n = structure.n_vertices
-    if reason is not None or n is None or n > _FEW_VERTICES:
-        raise IncompatiblePair(
-            f"the slope of {cost!r} on {structure!r} has no formula, and it has too many outputs to try all, so "
-            "there is no bound; give step=ConstantStep(rate), with a rate of your own"
-        )
+    if structure.missing().get("vertices") is not None or n is None or n > _FEW_VERTICES:
+        return _slope_by_entries(cost, structure, p)
     vertices = structure.vertices()
     form = affine_form(cost, structure, structure)
+    if np.any(np.abs(form.value(vertices, vertices)) > 1e-9):
+        raise _charges(cost)
     gradients = np.asarray(form.apply(vertices)).reshape(n, -1)
     flat = vertices.reshape(n, -1)
     _, sizes, directions = np.linalg.svd(flat - flat.mean(axis=0), full_matrices=True)
@@ -231,6 +305,27 @@ def _bounded_slope(cost: Cost, structure: Structure, p: float) -> float:
         return float(np.linalg.norm(within, axis=1).max())
     free = directions[rank:]
     return float(max(_dual_norm(g, free, p) for g in np.unique(within, axis=0)))
+
+
+def _slope_by_entries(cost: Cost, structure: Structure, p: float) -> float:
+    """The dual norm of the largest absolute values that entries of Vφ(y) + b have over all truths, by 2 dim argmax calls."""
+    form = affine_form(cost, structure, structure)
+    one_for_all = structure.take(np.array([0])) == structure
+    if structure.dim > _FEW_VERTICES or structure.missing().get("argmax") is not None or not one_for_all:
+        raise IncompatiblePair(
+            f"the slope of {cost!r} on {structure!r} has no formula, and it has too many outputs to try all, so "
+            "there is no bound; give step=ConstantStep(rate), with a rate of your own"
+        )
+    table, _, base, _ = form._probe
+    rows = table.T.reshape(-1, *structure.shape)
+    largest = np.zeros(len(rows))
+    for sign in (1.0, -1.0):
+        extremes = structure.argmax(sign * rows)
+        if np.any(np.abs(form.value(extremes, extremes)) > 1e-9):
+            raise _charges(cost)
+        values = (rows * extremes).reshape(len(rows), -1).sum(axis=1) + base
+        largest = np.maximum(largest, np.abs(values))
+    return _norm(largest, p)
 
 
 def _dual_norm(gradient: Array, free: Array, p: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +14,6 @@ from .._core.checks import check_choice, check_count, check_finite_positive, che
 from .._core.errors import IncompatiblePair, InvalidInput
 from .._core.types import Array, IntArray
 from ..costs.base import Cost
-from ..costs.own import CostFunction
 from ..costs.zero_one import ZeroOne
 from ..decoders.randomized import AlwaysRandom, MixtureDecoder, Nearest, Randomized, UniformExploration
 from ..estimators.base import make_cost
@@ -27,6 +26,9 @@ from ..structures.permutahedron import Permutahedron
 from ..structures.simplex import Simplex
 from .constants import Constants, constants_of
 from .steps import ConstantStep, ParameterFree, StepRule
+
+if TYPE_CHECKING:
+    from .batch import OnlineToBatch
 
 __all__ = ["Learner", "Rounds"]
 
@@ -231,12 +233,22 @@ class Learner(BaseEstimator):  # type: ignore[misc]
         self._check_begun()
         return int(self.state_[9])
 
-    def to_batch(self, *, average: bool = True) -> Learner:
-        """A copy with frozen weights (by default their average) for predictions on new data."""
+    def to_batch(self) -> OnlineToBatch:
+        """The mean of the weights played so far, as an estimator for new data."""
+        from .batch import OnlineToBatch
+
+        model = OnlineToBatch(self)
+        model.learner_ = self.frozen()
+        return model
+
+    def frozen(self) -> Learner:
+        """A copy whose weights are the mean of those played."""
         self._check_begun()
-        copy = Learner(**self.get_params(deep=False)).set_params(step=ConstantStep(1e-300))
+        copy = Learner(**self.get_params(deep=False))
         copy.begin(self.n_inputs_)
-        copy.weights_ = self.average_coef_ if average else self.coef_
+        copy.weights_ = self.average_coef_
+        copy.total_ = np.zeros_like(copy.weights_)
+        copy.state_[7] = copy.state_[8] = 1.0  # the weights are the array itself, whatever the rule
         copy.features_ = dict(self.features_)
         return copy
 
@@ -304,9 +316,9 @@ class Learner(BaseEstimator):  # type: ignore[misc]
         automatic = isinstance(self.scale, str)
         if automatic:
             check_choice(self.scale, "scale", ("auto",))
-        if not isinstance(loss, FenchelYoung) or isinstance(self.cost_, CostFunction):
+        if not isinstance(loss, FenchelYoung):
             if automatic:
-                raise InvalidInput(f"scale='auto' needs a Fenchel-Young loss and a cost with a slope, not {loss!r}")
+                raise InvalidInput(f"scale='auto' needs a Fenchel-Young loss, not {loss!r}")
             return loss, None
         factor = 1.0 if automatic else check_finite_positive(self.scale, "scale")
         scaled = FenchelYoung(loss.structure, loss.regularizer, loss.strength, loss.multiplier * factor)

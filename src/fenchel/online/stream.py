@@ -150,6 +150,7 @@ class RecordLearner(BaseEstimator):  # type: ignore[misc]
 
     def _features(self, record: Mapping[str, Any], *, learn: bool) -> dict[str, float]:
         x: dict[str, float] = {}
+        numbers: dict[str, float] = {}
         for name, value in record.items():
             if value is None or value == "":
                 continue
@@ -159,9 +160,11 @@ class RecordLearner(BaseEstimator):  # type: ignore[misc]
                 number = float(value)
                 if not math.isfinite(number):
                     raise InvalidInput(f"the field {name!r} is {number}")
-                x[name] = self._standardized(name, number, learn) if self.standardize else number
+                numbers[name] = number
             else:
                 raise InvalidInput(f"the field {name!r} is a {type(value).__name__}, expected a number or a text")
+        for name, number in numbers.items():  # only now: what is refused has to leave no trace
+            x[name] = self._standardized(name, number, learn) if self.standardize else number
         return x
 
     def _standardized(self, name: str, number: float, learn: bool) -> float:

@@ -111,6 +111,10 @@ class Oracle(Structure):
         return self.is_binary
 
     @property
+    def part_coding(self) -> str | None:  # type: ignore[override]
+        return "entry" if self.is_binary else None
+
+    @property
     def output_ndim(self) -> int:  # type: ignore[override]
         return len(self._shape)
 

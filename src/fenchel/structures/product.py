@@ -58,7 +58,8 @@ class Product(Structure):
 
     @property
     def part_coding(self) -> str | None:  # type: ignore[override]
-        return self.structure.part_coding
+        coding = self.structure.part_coding
+        return None if coding == "labels" else coding  # positions are those of one sequence
 
     @property
     def can_forbid(self) -> bool:  # type: ignore[override]
