@@ -225,7 +225,8 @@ def test_draws_have_the_stated_mean(seed, structure):
         draws = decoder.play(np.broadcast_to(mu, (3000, *mu.shape)), rng)
         structure.decode(draws)
         error = np.abs(draws.mean(axis=0) - decoder.mean(mu))
-        assert np.all(error <= 6 * draws.std(axis=0) / math.sqrt(3000) + 1e-9)
+        # a rare entry may not be drawn at all: a few draws more or less are allowed beside the deviation
+        assert np.all(error <= 6 * draws.std(axis=0) / math.sqrt(3000) + 20 * draws.max() / 3000)
     assert np.allclose(AlwaysRandom(structure).mean(mu), mu)
 
 
