@@ -19,15 +19,18 @@ from fenchel.costs import (
     ZeroOne,
 )
 from fenchel.structures import (
+    Arborescence,
     Birkhoff,
     Budget,
     Chain,
     Cube,
+    DependencyTree,
     LinearOrdering,
     OrderSimplex,
     Permutahedron,
     Product,
     Simplex,
+    SpanningTree,
 )
 from fenchel.testing import cost_between_checks, cost_checks, loss_checks, structure_checks
 
@@ -59,6 +62,9 @@ COSTS = [
     (Hamming(), Product(Cube(2), 2)),
     (Hamming(), Birkhoff(3)),
     (Hamming(), Budget(4, 1, 2)),
+    (Hamming(), Arborescence(3)),
+    (Hamming(), DependencyTree(2, labels=2)),
+    (Hamming(), SpanningTree(4)),
     (SquaredError(), Simplex(4)),
     (SquaredError(), OrderSimplex(5)),
     (CostMatrix([[0, 1, 4], [2, 0, 1], [3, 3, 0]]), Simplex(3)),

@@ -222,7 +222,8 @@ def _fill() -> None:
              "FenchelYoung(Finite([[0, 0], [1, 0], [0, 1], [1, 1]]), Gibbs())",
              "FenchelYoung(Oracle(example_argmax, (4,)), Euclidean())", "FenchelYoung(Chain(3, 2), Euclidean())",
              "FenchelYoung(Chain(3, 2), KL())", "FenchelYoung(Chain(3, 2), Gibbs(), strength=0.5)",
-             "FenchelYoung(Chain(3, 2, tied=True), Gibbs())")  # fmt: skip
+             "FenchelYoung(Chain(3, 2, tied=True), Gibbs())", "FenchelYoung(DependencyTree(3), Euclidean())",
+             "FenchelYoung(Arborescence(2, labels=2), Gibbs())", "FenchelYoung(SpanningTree(4), Gibbs())")  # fmt: skip
     register(
         "loss",
         "perceptron",

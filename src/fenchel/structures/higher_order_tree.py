@@ -228,7 +228,7 @@ class HigherOrderTree(Structure):
     # -- projection ----------------------------------------------------------------------------------------------------
 
     def _project(self, rows: Array, accuracy: Accuracy) -> Solved:
-        tol = accuracy.tol or (1e-7 if rows.dtype == np.float64 else 1e-5)
+        tol = accuracy.tol or (1e-9 if rows.dtype == np.float64 else 1e-5)
         n = len(rows)
         solved = Solved(np.zeros((n, self.dim)), np.zeros(n), np.zeros(n, np.int64), np.ones(n, bool))
         for i in range(n):

@@ -195,7 +195,7 @@ class _Tree(_TreeOracles, ProjectedTrees):
 
     def center(self, theta: Array) -> Array:
         """Each word's largest score becomes zero: it has exactly one head."""
-        finite = theta.reshape(len(theta), self.n, -1)
+        finite = theta.reshape(len(theta), self.n, (self.n + 1) * self.labels)
         top = finite.max(axis=2, keepdims=True, initial=-np.inf)
         return (finite - np.where(np.isfinite(top), top, 0)).reshape(theta.shape)
 
