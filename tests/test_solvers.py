@@ -17,7 +17,7 @@ from fenchel.losses import FenchelYoung, Hinge, Perceptron
 from fenchel.optim.lbfgs import lbfgs
 from fenchel.scorers import Linear
 from fenchel.solvers import LBFGS, BlockFrankWolfe
-from fenchel.structures import Birkhoff, Cube, OrderSimplex, Product, Reals, Simplex
+from fenchel.structures import Birkhoff, Cube, Oracle, OrderSimplex, Product, Reals, Simplex
 
 
 def problem(structure, n=60, d=4, seed=0):
@@ -335,3 +335,41 @@ def test_lbfgs_on_a_function_with_flat_and_steep_parts():
         max_iter=200,
     )
     assert np.allclose(state.x, np.log(10 / 40) / 50, atol=1e-9)
+
+
+class TestMaximisersOnly:
+    """A loss that has a maximiser and nothing else goes on from the vertices of the last evaluation."""
+
+    @pytest.mark.parametrize("solver", [LBFGS(tol=1e-6), BlockFrankWolfe(tol=1e-2, random_state=0)])
+    @pytest.mark.parametrize(("strength", "multiplier"), [(1.0, 1.0), (0.5, 3.0)])
+    def test_it_is_asked_less_often_and_the_answer_is_that_of_closed_forms(self, solver, strength, multiplier):
+        calls = []
+
+        def best(rows):
+            calls.append(len(rows))
+            return np.eye(6)[rows.argmax(axis=1)]
+
+        X, v = problem(Simplex(6))
+        alone = FenchelYoung(Oracle(best, (6,), batched=True), "euclidean", strength, multiplier)
+        closed = FenchelYoung(Simplex(6), "euclidean", strength, multiplier)
+        result = solver.minimize(Linear(X, (6,)), alone, v, 0.1)
+        expected = solver.minimize(Linear(X, (6,)), closed, v, 0.1)
+        assert np.isclose(result.value, expected.value, atol=1e-7)
+        assert result.gap >= result.value - LBFGS(tol=1e-10).minimize(Linear(X, (6,)), closed, v, 0.1).value
+        theta = Linear(X, (6,)).scores(result.w)
+        calls.clear()
+        first = alone.evaluate(theta, v)
+        cold = sum(calls)
+        calls.clear()
+        again = alone.evaluate(theta + 1e-6, v, first.state)
+        assert sum(calls) <= len(v) < cold / 2
+        assert np.allclose(again.value, closed.value(theta, v), atol=1e-7)
+
+    def test_what_projections_leave_open_is_part_of_the_loss(self):
+        _, v = problem(Simplex(6))
+        theta = 5 * np.random.default_rng(2).normal(size=(len(v), 6))
+        oracle = Oracle(lambda t: np.eye(6)[t.argmax()], (6,))
+        found = FenchelYoung(oracle, "euclidean").evaluate(theta, v)
+        exact = FenchelYoung(Simplex(6), "euclidean").value(theta, v)
+        assert np.all(found.gap >= 0)
+        assert np.all((found.value <= exact + 1e-12) & (exact <= found.value + found.gap + 1e-12))

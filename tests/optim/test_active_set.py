@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 import fenchel
 from fenchel.errors import InvalidInput, OracleError
 from fenchel.optim import minimize_over_hull, project_from_argmax
+from fenchel.optim.active_set import Supports
 
 
 def lister(vertices):
@@ -536,3 +537,33 @@ class TestShortestPath:
         assert theirs.converged
         np.testing.assert_allclose(ours.points[0], theirs.point, atol=3e-5)
         assert 3 * ours.n_iter[0] < theirs.n_oracle
+
+
+class TestSupportsByIndex:
+    def test_blocks_are_read_and_written_like_rows(self):
+        rng = np.random.default_rng(0)
+        n, dim = 30, 5
+
+        def best(rows, indices):
+            return np.eye(dim)[rows.argmax(axis=1)]
+
+        def solved(count):
+            return project_from_argmax(rng.normal(size=(count, dim)), best)
+
+        def points(support):
+            weights, vertices = support.unfold()
+            return (weights[:, :, None] * vertices).sum(axis=1)
+
+        first = solved(n)
+        kept, expected = Supports(first.support), first.points.copy()
+        for _ in range(150):  # more than are kept apart
+            idx = rng.permutation(n)[: rng.integers(1, 6)]
+            block = solved(len(idx))
+            kept[idx] = Supports(block.support)
+            expected[idx] = block.points
+            asked = rng.permutation(n)[:7]
+            assert np.allclose(points(kept[asked].support), expected[asked], atol=1e-12)
+        assert len(kept) == n
+        assert len(kept.parts) <= 65
+        assert np.allclose(points(kept.support), expected, atol=1e-12)
+        assert np.allclose(points(kept[3:9].support), expected[3:9], atol=1e-12)

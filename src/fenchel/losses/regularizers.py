@@ -60,7 +60,11 @@ class Euclidean(Regularizer):
     def loss(self, structure: Structure, theta: Array, v: Array, strength: float) -> tuple[Array, Array]:
         centered = structure.center(theta)
         mu = self.predict(structure, centered / strength)
-        return strength * self.omega(structure, v - mu) + inner(centered - strength * mu, mu - v), mu
+        return self.loss_at(structure, centered, v, strength, mu), mu
+
+    def loss_at(self, structure: Structure, theta: Array, v: Array, strength: float, mu: Array) -> Array:
+        """⟨θ, μ⟩ − Ω(μ) + Ω(v) − ⟨θ, v⟩: the loss where μ is the prediction, below it by at most μ's own gap elsewhere."""
+        return strength * self.omega(structure, v - mu) + inner(theta - strength * mu, mu - v)
 
 
 @dataclass(frozen=True)

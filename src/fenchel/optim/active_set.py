@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from .._core.errors import InvalidInput, OracleError
 from .._core.types import Array, ArrayLike, IntArray
 from ..kernels import active_set as kernels
 
-__all__ = ["ActiveSetResult", "Argmax", "Support", "project_from_argmax"]
+__all__ = ["ActiveSetResult", "Argmax", "Support", "Supports", "project_from_argmax"]
 
 Argmax: TypeAlias = Callable[[Array, IntArray], ArrayLike]
 """``argmax(rows, indices)``: a vertex of highest score for each row; ``indices`` says which problem each row is of."""
@@ -63,6 +63,18 @@ class Support:
             atom_offsets, live_offsets, value_offsets,
         )  # fmt: skip
 
+    @classmethod
+    def join(cls, parts: Sequence[Support]) -> Support:
+        """The supports of all these problems, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        flat = (np.concatenate([getattr(part, f) for part in parts]) for f in ("origin", "weights", "live", "values"))
+        offsets = (
+            _offsets(np.concatenate([np.diff(getattr(part, f)) for part in parts]))
+            for f in ("atom_offsets", "live_offsets", "value_offsets")
+        )
+        return cls(*flat, *offsets)
+
     def unfold(self) -> tuple[Array, Array]:
         """Weights (B, m), padded with zeros, and vertices (B, m, D), padded with copies of each problem's first."""
         used = np.arange(self.sizes.max(initial=0)) < self.sizes[:, None]
@@ -74,6 +86,50 @@ class Support:
             self.value_offsets, self.live, self.values, vertices,
         )  # fmt: skip
         return weights, vertices
+
+
+class Supports:
+    """The supports of a batch that is solved again and again, all of it or a block at a time: read and written by index.
+
+    Blocks are kept as they come and put together now and then, so that writing one costs what the block holds.
+    """
+
+    _MOST_PARTS = 64
+
+    def __init__(self, support: Support) -> None:
+        self.parts = [support]
+        self.part = np.zeros(len(support), dtype=np.int64)
+        self.place = np.arange(len(support))
+
+    def __len__(self) -> int:
+        return len(self.part)
+
+    @property
+    def support(self) -> Support:
+        """All of them, packed."""
+        if len(self.parts) > 1:
+            self.__init__(self._gather(np.arange(len(self))))  # type: ignore[misc]
+        return self.parts[0]
+
+    def __getitem__(self, idx: Any) -> Supports:
+        return Supports(self._gather(np.arange(len(self))[idx]))
+
+    def __setitem__(self, idx: Any, new: Supports) -> None:
+        rows = np.arange(len(self))[idx]
+        self.parts.append(new.support)
+        self.part[rows] = len(self.parts) - 1
+        self.place[rows] = np.arange(len(rows))
+        if len(self.parts) > self._MOST_PARTS:
+            _ = self.support
+
+    def _gather(self, rows: IntArray) -> Support:
+        part, place = self.part[rows], self.place[rows]
+        used = np.unique(part)
+        if len(used) == 1:
+            return self.parts[used[0]].take(place)
+        order = np.argsort(part, kind="stable")
+        taken = [self.parts[p].take(place[part == p]) for p in used]
+        return Support.join(taken).take(np.argsort(order, kind="stable"))
 
 
 def _pick(offsets: IntArray, index: IntArray) -> tuple[IntArray, IntArray]:
@@ -366,13 +422,7 @@ def _joined(blocks: list[ActiveSetResult], dim: int) -> ActiveSetResult:
         none = np.empty((0, dim)), np.empty(0), np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
         zero = _offsets(none[2])
         return ActiveSetResult(*none, Support(none[0], none[1], none[2].astype(np.int32), none[1], zero, zero, zero))
-    parts = [block.support for block in blocks]
-    flat = (np.concatenate([getattr(s, f) for s in parts]) for f in ("origin", "weights", "live", "values"))
-    offsets = (
-        _offsets(np.concatenate([np.diff(getattr(s, f)) for s in parts]))
-        for f in ("atom_offsets", "live_offsets", "value_offsets")
-    )
     points, gap, n_iter, converged = (
         np.concatenate([getattr(b, f) for b in blocks]) for f in ("points", "gap", "n_iter", "converged")
     )
-    return ActiveSetResult(points, gap, n_iter, converged, Support(*flat, *offsets))
+    return ActiveSetResult(points, gap, n_iter, converged, Support.join([block.support for block in blocks]))

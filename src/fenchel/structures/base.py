@@ -135,6 +135,11 @@ class Structure(ABC):
             absent["sample"] = absent["decompose"]
         return absent
 
+    @property
+    def projects_by_argmax(self) -> bool:
+        """Whether Euclidean projections come from argmax alone, by the active-set method."""
+        return not self._implements("_project") and "project" not in self.missing()
+
     def _implements(self, method: str) -> bool:
         return getattr(type(self), method) is not getattr(Structure, method)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._core.errors import InvalidInput, OracleError
 from .._core.types import Array, IntArray
-from ..optim.active_set import project_from_argmax
+from ..optim.active_set import Support, project_from_argmax
 from ..optim.corrective import SeparableObjective, minimize_separable
 from ..optim.frank_wolfe import minimize_over_hull
 from .base import Accuracy, Solved, Structure
@@ -26,7 +26,9 @@ _FLOOR = 1e-11
 _Argmax: TypeAlias = Callable[[Array], Array]
 
 
-def project_by_argmax(structure: Structure, rows: Array, accuracy: Accuracy) -> Solved:
+def project_by_argmax(
+    structure: Structure, rows: Array, accuracy: Accuracy, warm_start: Support | None = None
+) -> Solved:
     """Euclidean projections by the active-set method, to a duality gap of 1e-9 unless told otherwise."""
     shape = structure.shape
 
@@ -39,6 +41,7 @@ def project_by_argmax(structure: Structure, rows: Array, accuracy: Accuracy) -> 
         argmax,
         tol=accuracy.tol or (1e-9 if rows.dtype == np.float64 else 1e-6),
         max_iter=accuracy.max_iter or 10_000,
+        warm_start=warm_start,
         context=structure,
     )
     return Solved(
@@ -48,6 +51,13 @@ def project_by_argmax(structure: Structure, rows: Array, accuracy: Accuracy) -> 
         converged=result.converged,
         support=result.support,
     )
+
+
+def project_again(structure: Structure, rows: Array, warm_start: Support | None) -> Solved:
+    """Projections by argmax that go on from the vertices of an earlier call; they warn as ``structure.project`` does."""
+    solved = project_by_argmax(structure, rows, Accuracy(), warm_start)
+    structure._finish(solved, rows.shape[:1], rows.dtype, return_info=False)
+    return solved
 
 
 def decompose_by_argmax(structure: Structure, rows: Array) -> tuple[Array, Array]:
