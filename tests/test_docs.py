@@ -84,7 +84,13 @@ def test_the_reference_lists_every_kind_of_registered_part():
     from fenchel._core import registry
 
     text = (ROOT / "docs" / "reference.md").read_text()
-    inner = {"experiment", "state", "transformer", "regularizer"}  # run by name, or of no use by themselves
+    inner = {
+        "smoothed_game",
+        "experiment",
+        "state",
+        "transformer",
+        "regularizer",
+    }  # run by name, or of no use by themselves
     for kind in {entry.kind for entry in registry.entries()} - inner:
         assert f"<!-- reference:{kind} -->" in text, f"the {kind}s are missing from reference.md"
 

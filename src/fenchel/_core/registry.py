@@ -443,6 +443,8 @@ def _fill() -> None:
     register("solver", "lbfgs", f"{v}.lbfgs:LBFGS", "limited-memory BFGS, for smooth losses", "LBFGS()")
     register("solver", "bcfw", f"{v}.bcfw:BlockFrankWolfe", "block-coordinate Frank-Wolfe, for every loss",
              "BlockFrankWolfe()")  # fmt: skip
+    register("solver", "dual_projected", f"{v}.dual_projected:DualProjected",
+             "accelerated projected steps on the dual, for losses with a smooth Ω", "DualProjected()")  # fmt: skip
     register("solver", "pegasos", f"{v}.pegasos:Pegasos", "subgradient steps of length 1/(alpha t), for every loss",
              "Pegasos()")  # fmt: skip
     register("solver", "proximal", f"{v}.proximal:Proximal", "accelerated proximal gradient, for smooth losses, l2 or l1",

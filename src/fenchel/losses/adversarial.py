@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._core.checks import check_count, check_finite_positive
-from .._core.errors import InvalidInput, warn_user
+from .._core.errors import InvalidInput, MissingOracle, warn_user
 from .._core.types import Array, ArrayLike
 from ..costs.base import Cost
 from ..structures.base import Accuracy, Structure
@@ -130,6 +130,11 @@ class Adversarial(Loss):
     def omega(self, mu: ArrayLike) -> Array:
         points, batch = self.structure._rows(mu, "points mu", points=True)
         return self._per_example(-self.game.risk(points), points, batch)
+
+    def omega_and_grad(self, mu: Any) -> tuple[Array, Any]:
+        if self.smoothing == 0:
+            raise MissingOracle(f"the Ω of {self!r} has kinks; give it smoothing, or use BlockFrankWolfe()")
+        return self.game.omega_and_grad(mu)  # type: ignore[attr-defined]
 
     def output(self, theta: ArrayLike) -> GameOutput:
         rows, batch = self._scores(theta)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._core.checks import check_no_nan
-from .._core.errors import IncompatiblePair, InvalidInput
+from .._core.errors import IncompatiblePair, InvalidInput, MissingOracle
 from .._core.ragged import Ragged
 from .._core.types import Array, ArrayLike
 from ..structures.base import Structure
@@ -94,6 +94,10 @@ class Loss(ABC):
     @abstractmethod
     def omega(self, mu: ArrayLike) -> Array:
         """Ω(μ) of each point (without the multiplier)."""
+
+    def omega_and_grad(self, mu: Any) -> tuple[Array, Any]:
+        """Ω(μ) and ∇Ω(μ) of rows of points, without the multiplier, where Ω is smooth: what dual methods need."""
+        raise MissingOracle(f"{self!r} does not know the gradient of its Ω; use LBFGS() or BlockFrankWolfe()")
 
     def output(self, theta: ArrayLike) -> Output:
         """What a decoder takes: the scores and, computed when first asked for, the marginals."""

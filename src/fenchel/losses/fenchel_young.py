@@ -9,6 +9,7 @@ import numpy as np
 
 from .._core.checks import check_finite_positive, check_no_nan
 from .._core.errors import InvalidInput
+from .._core.ragged import inner
 from .._core.types import Array, ArrayLike
 from ..optim.active_set import Supports
 from ..structures.base import Structure
@@ -107,6 +108,11 @@ class FenchelYoung(Loss):
         rows, batch = self._scores(theta)
         scores = rows if self.strength == 1 else rows / self.strength
         return self.structure.restore(self.regularizer.predict(self.structure, scores), batch)
+
+    def omega_and_grad(self, mu: Any) -> tuple[Array, Any]:
+        if self.regularizer.name != "euclidean":
+            return super().omega_and_grad(mu)
+        return 0.5 * self.strength * inner(mu, mu, np.float64), self.strength * mu
 
     def omega(self, mu: ArrayLike) -> Array:
         points, batch = self.structure.as_rows(mu, "points mu")

@@ -32,8 +32,41 @@ class DualState:
     """A digest of the truths."""
 
 
+class DualSolver(Solver):
+    """A solver that moves dual variables μ_i in the hull; weights are w(μ) = (1/alpha) Σ p_i A_iᵀ(v_i − μ_i)."""
+
+    @staticmethod
+    def _start(objective: Objective, dual: Any) -> DualState:
+        v = objective.v
+        truths = digest(v)
+        if isinstance(dual, DualState) and dual.truths == truths and dual.loss == objective.loss:
+            return DualState(dual.mu.copy(), dual.omega.copy(), dual.loss, truths)
+        return DualState(v.astype(np.float64), np.zeros(len(v)), objective.loss, truths)
+
+    def _certify(self, objective: Objective, state: DualState, n_iter: int) -> Result:
+        """Weights recomputed from the dual variables (nothing drifts), the objective and the gap, over all examples."""
+        w = objective.weighted_adjoint(objective.v - state.mu) * (objective.loss.multiplier / objective.alpha)
+        theta = objective.scorer.scores(w)
+        values = objective.evaluate(theta).value
+        value = objective.mean(values) + objective.alpha * objective.scorer.penalty(w)
+        if objective.loss.has_omega:
+            state.omega = np.asarray(objective.loss.omega(state.mu) - self._truth_omega(objective))
+        gaps = self._block_gaps(objective.loss, theta, values, objective.v, state.mu, state.omega)
+        gap = max(objective.mean(gaps), 0.0) + objective.inner_gap
+        return Result(w=w, value=value, gap=gap, n_iter=n_iter, converged=gap <= self.tol * abs(value))
+
+    @staticmethod
+    def _truth_omega(objective: Objective) -> Array:
+        return np.asarray(objective.loss.omega(objective.v), dtype=np.float64)
+
+    @staticmethod
+    def _block_gaps(loss: Loss, theta: Array, values: Array, v: Array, mu: Array, omega: Array) -> Array:
+        """S(θ_i; μ_i) from S(θ_i; v_i): they differ by Ω(μ) − Ω(v) − ⟨θ, μ − v⟩."""
+        return values + loss.multiplier * (omega + inner(theta, v - mu, np.float64))
+
+
 @dataclass(frozen=True)
-class BlockFrankWolfe(Solver):
+class BlockFrankWolfe(DualSolver):
     """Block-coordinate Frank-Wolfe, for every loss, with or without kinks; alpha must be positive.
 
     The dual asks for a point μ_i of the hull per example. One step takes a block of examples at the current weights
@@ -92,35 +125,6 @@ class BlockFrankWolfe(Solver):
         best.dual = state
         best.history = history
         return best
-
-    @staticmethod
-    def _start(objective: Objective, dual: Any) -> DualState:
-        v = objective.v
-        truths = digest(v)
-        if isinstance(dual, DualState) and dual.truths == truths and dual.loss == objective.loss:
-            return DualState(dual.mu.copy(), dual.omega.copy(), dual.loss, truths)
-        return DualState(v.astype(np.float64), np.zeros(len(v)), objective.loss, truths)
-
-    def _certify(self, objective: Objective, state: DualState, n_iter: int) -> Result:
-        """Weights recomputed from the dual variables (nothing drifts), the objective and the gap, over all examples."""
-        w = objective.weighted_adjoint(objective.v - state.mu) * (objective.loss.multiplier / objective.alpha)
-        theta = objective.scorer.scores(w)
-        values = objective.evaluate(theta).value
-        value = objective.mean(values) + objective.alpha * objective.scorer.penalty(w)
-        if objective.loss.has_omega:
-            state.omega = np.asarray(objective.loss.omega(state.mu) - self._truth_omega(objective))
-        gaps = self._block_gaps(objective.loss, theta, values, objective.v, state.mu, state.omega)
-        gap = max(objective.mean(gaps), 0.0) + objective.inner_gap
-        return Result(w=w, value=value, gap=gap, n_iter=n_iter, converged=gap <= self.tol * abs(value))
-
-    @staticmethod
-    def _truth_omega(objective: Objective) -> Array:
-        return np.asarray(objective.loss.omega(objective.v), dtype=np.float64)
-
-    @staticmethod
-    def _block_gaps(loss: Loss, theta: Array, values: Array, v: Array, mu: Array, omega: Array) -> Array:
-        """S(θ_i; μ_i) from S(θ_i; v_i): they differ by Ω(μ) − Ω(v) − ⟨θ, μ − v⟩."""
-        return values + loss.multiplier * (omega + inner(theta, v - mu, np.float64))
 
     def _block_step(self, objective: Objective, state: DualState, w: Array, idx: Array) -> None:
         loss, scorer = objective.loss.take(idx), objective.scorer

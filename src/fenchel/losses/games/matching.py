@@ -78,6 +78,10 @@ class MatchingGame(Game):
             return self.structure.per_item(mu, lambda member, rows: self.on(member).risk(rows))  # type: ignore[attr-defined]
         return self.general.risk(mu)
 
+    def omega_and_grad(self, mu: Any) -> tuple[Array, Any]:
+        """Ω(μ) and its gradient, with smoothing."""
+        return SmoothedGame(self.structure, self.cost, self.smoothing).omega_and_grad(mu)
+
     def solve(self, theta: Any, accuracy: Accuracy = USUAL, start: Any = None) -> Equilibrium:
         if isinstance(theta, Ragged):
             return self._solve_items(theta, accuracy, start)

@@ -52,6 +52,11 @@ class SmoothedGame(Game):
     def risk(self, mu: Any) -> Array:
         return _Ascent(self, np.arange(len(mu))).reply(mu)[1] - 0.5 * self.smoothing * inner(mu, mu, np.float64)
 
+    def omega_and_grad(self, mu: Any) -> tuple[Array, Any]:
+        """Ω(μ) and its gradient, from the predictor's best reply."""
+        _, worth, slope = _Ascent(self, np.arange(len(mu))).reply(mu)
+        return 0.5 * self.smoothing * inner(mu, mu, np.float64) - worth, self.smoothing * mu - slope
+
     def solve(self, theta: Any, accuracy: Accuracy = USUAL, start: Any = None) -> Equilibrium:
         check_no_nan(theta, "scores", self.structure)
         n = len(theta)
