@@ -19,6 +19,7 @@ _FUNCTIONS = {
 }
 
 _ESTIMATORS = (
+    "BipartiteMatcher",
     "FenchelYoungClassifier",
     "LabelRanker",
     "LossTrickPredictor",
@@ -29,8 +30,8 @@ _ESTIMATORS = (
 
 # Written out, so that type checkers see what is exported; a test compares it with the above.
 __all__ = [
-    "FenchelYoungClassifier", "LabelRanker", "LossTrickPredictor", "MultilabelClassifier", "OrdinalClassifier",
-    "SequenceLabeler", "__version__", "costs", "data", "decoders", "errors", "estimators", "experiments", "get_threads",
+    "BipartiteMatcher", "FenchelYoungClassifier", "LabelRanker", "LossTrickPredictor", "MultilabelClassifier",
+    "OrdinalClassifier", "SequenceLabeler", "__version__", "costs", "data", "decoders", "errors", "estimators", "experiments", "get_threads",
     "load", "losses", "metrics", "model_selection", "online", "optim", "plots", "save", "scorers", "set_threads",
     "solvers", "structures", "testing",
 ]  # fmt: skip
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from ._core.saving import load, save
     from .estimators.classify import FenchelYoungClassifier
     from .estimators.loss_trick import LossTrickPredictor
+    from .estimators.match import BipartiteMatcher
     from .estimators.multilabel import MultilabelClassifier
     from .estimators.ordinal import OrdinalClassifier
     from .estimators.rank import LabelRanker

@@ -491,6 +491,8 @@ def _fill() -> None:
              "LabelRanker()")  # fmt: skip
     register("estimator", "sequence_labeler", f"{e}.tag:SequenceLabeler", "a label for each position of a sequence",
              "SequenceLabeler()")  # fmt: skip
+    register("estimator", "bipartite_matcher", f"{e}.match:BipartiteMatcher", "a matching between two sets",
+             "BipartiteMatcher()")  # fmt: skip
     o = "fenchel.online"
     register("state", "online_constants", f"{o}.constants:Constants", "the constants of a regret bound")
     register("step", "constant", f"{o}.steps:ConstantStep", "gradient descent with one rate", "ConstantStep(0.1)")

@@ -132,31 +132,33 @@ def _distance(first: Array, second: Array) -> Array:
     return np.asarray(np.minimum(np.sqrt((centres**2).sum(axis=-1)) / height, _FAR))
 
 
-def frame_pairs(boxes: Boxes) -> list[FramePair]:
-    """Each two consecutive frames that both have boxes, with features and true partners by id.
+def frame_pairs(boxes: Boxes, step: int = 1) -> list[FramePair]:
+    """Each two frames that are ``step`` apart and both have boxes, with features and true partners by id.
 
-    The motion of a box is how its object moved from the frame before, and nothing where it was not there.
+    The motion of a box is ``step`` times how its object moved from the frame before, and nothing where it was not there.
+    Steps above 1 make the task harder: objects move further, and more of them enter and leave.
 
     >>> from fenchel.data import frame_pairs, moving_boxes
     >>> pairs = frame_pairs(moving_boxes(5, 3, random_state=0))
     >>> len(pairs), pairs[0].features.shape[2]
     (4, 6)
     """
+    check_count(step, "step")
     if len(boxes) and boxes.id.min() < 0:
         raise InvalidInput("some boxes have no id, so nobody knows which belong together; read a file of ground truth")
     groups = {int(frame): boxes.at(frame) for frame in boxes.frames}
     pairs = []
     for frame, rows in groups.items():
-        after = groups.get(frame + 1)
+        after = groups.get(frame + step)
         if after is None:
             continue
         place = {int(i): j for j, i in enumerate(boxes.id[after])}
         if len(place) < len(after):
-            raise InvalidInput(f"frame {frame + 1} has two boxes with the same id")
+            raise InvalidInput(f"frame {frame + step} has two boxes with the same id")
         partners = np.array([place.get(int(i), -1) for i in boxes.id[rows]], dtype=np.int64)
         first, second = boxes.box[rows], boxes.box[after]
-        features = box_features(first, second, _motion(boxes, groups.get(frame - 1), rows))
-        pairs.append(FramePair(features, partners, first, second, (frame, frame + 1)))
+        features = box_features(first, second, step * _motion(boxes, groups.get(frame - 1), rows))
+        pairs.append(FramePair(features, partners, first, second, (frame, frame + step)))
     return pairs
 
 
