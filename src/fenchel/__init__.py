@@ -31,8 +31,8 @@ _ESTIMATORS = (
 # Written out, so that type checkers see what is exported; a test compares it with the above.
 __all__ = [
     "BipartiteMatcher", "FenchelYoungClassifier", "LabelRanker", "LossTrickPredictor", "MultilabelClassifier",
-    "OrdinalClassifier", "SequenceLabeler", "__version__", "costs", "data", "decoders", "errors", "estimators", "experiments", "get_threads",
-    "load", "losses", "metrics", "model_selection", "online", "optim", "plots", "save", "scorers", "set_threads",
+    "OrdinalClassifier", "SequenceLabeler", "__version__", "costs", "data", "decoders", "errors", "estimators",
+    "experiments", "get_threads", "load", "losses", "metrics", "model_selection", "online", "optim", "plots", "save", "scorers", "set_threads",
     "solvers", "structures", "testing",
 ]  # fmt: skip
 

@@ -122,7 +122,7 @@ class BipartiteMatcher(LinearEstimator):
     >>> X, y = [pair.features for pair in pairs], [pair.partners for pair in pairs]
     >>> model = BipartiteMatcher().fit(X[:30], y[:30])
     >>> model.predict(X[30:31])
-    [array([0, 1, 2, 3, 4])]
+    [array([0, 1, 2])]
     >>> model.score(X[30:], y[30:]) > 0.9
     True
     """
