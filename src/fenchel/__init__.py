@@ -32,8 +32,8 @@ _ESTIMATORS = (
 __all__ = [
     "BipartiteMatcher", "FenchelYoungClassifier", "LabelRanker", "LossTrickPredictor", "MultilabelClassifier",
     "OrdinalClassifier", "SequenceLabeler", "__version__", "costs", "data", "decoders", "errors", "estimators",
-    "experiments", "get_threads", "load", "losses", "metrics", "model_selection", "online", "optim", "plots", "save", "scorers", "set_threads",
-    "solvers", "structures", "testing",
+    "experiments", "get_threads", "load", "losses", "metrics", "model_selection", "online", "optim",
+    "plots", "save", "scorers", "set_threads", "solvers", "structures", "testing",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
