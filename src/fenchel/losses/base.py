@@ -127,12 +127,14 @@ class Loss(ABC):
         """Rows of scores; the structure's oracles look at their values."""
         return self.structure.as_rows(theta, "scores")
 
-    def _pair(self, theta: ArrayLike, v: ArrayLike) -> tuple[Array, Array, tuple[int, ...]]:
+    def _pair(self, theta: ArrayLike, v: ArrayLike, *, known: bool = False) -> tuple[Array, Array, tuple[int, ...]]:
+        """Scores and points as rows; ``known`` points were checked before (a solver's truths)."""
         rows, batch = self._scores(theta)
         points, point_batch = self.structure.as_rows(v, "points v")
         if batch != point_batch:
             raise InvalidInput(f"scores have batch shape {batch} but points v have {point_batch}")
-        check_no_nan(points, "points v", self.structure, forbid_parts=False)
+        if not known:
+            check_no_nan(points, "points v", self.structure, forbid_parts=False)
         return rows, points.astype(rows.dtype, copy=False), batch
 
     def _per_example(self, values: Array, rows: Array, batch: tuple[int, ...]) -> Array:

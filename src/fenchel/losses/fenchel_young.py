@@ -74,7 +74,9 @@ class FenchelYoung(Loss):
         return super().typical_curvature if self.structure.bounded else self.smoothness
 
     def value_and_grad(self, theta: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
-        rows, points, batch = self._pair(theta, v)
+        return self._value_and_grad(*self._pair(theta, v))
+
+    def _value_and_grad(self, rows: Array, points: Array, batch: tuple[int, ...]) -> tuple[Array, Array]:
         fused = self.structure.fenchel_young(self.regularizer.name, rows, points, self.strength)
         value, mu = fused or self.regularizer.loss(self.structure, rows, points, self.strength)
         value = np.maximum(value, 0)  # only rounding can have taken it below
@@ -87,11 +89,10 @@ class FenchelYoung(Loss):
     def evaluate(self, theta: ArrayLike, v: ArrayLike, start: Any = None) -> Evaluation:
         """Where projections come from argmax alone they go on from the vertices of last time, and say how exact they are."""
         structure, psi = self.structure, self.regularizer
-        if not (isinstance(psi, Euclidean) and structure.projects_by_argmax):
-            return super().evaluate(theta, v, start)
-        rows, points, batch = self._pair(theta, v)
-        if rows.size == 0 or not rows.min() > -np.inf:
-            return super().evaluate(theta, v, start)
+        rows, points, batch = self._pair(theta, v, known=True)
+        by_argmax = structure.projects_by_argmax and not (rows.size and rows.min() == -np.inf)
+        if not isinstance(psi, Euclidean) or not by_argmax:
+            return Evaluation(*self._value_and_grad(rows, points, batch))
         check_no_nan(rows, "scores", structure)
         centered = structure.center(rows)
         solved = project_again(structure, centered / self.strength, None if start is None else start.support)
