@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -15,7 +16,16 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Absent", "ProjectionLosses", "fast_soft_sort", "jax_x64", "projection_losses", "research_commits"]
+__all__ = [
+    "Absent",
+    "ProjectionLosses",
+    "drtreesp",
+    "fast_soft_sort",
+    "jax_x64",
+    "projection_losses",
+    "research_commits",
+    "supar_mst",
+]
 
 VARIABLE = "FENCHEL_BENCH_PEERS"
 COMMITS = {"projection-losses": "e33e50d", "fast-soft-sort": "6a52ce7", "drtreesp": "31d1dec"}
@@ -102,6 +112,30 @@ def fast_soft_sort() -> Any:
     if folder not in sys.path:
         sys.path.append(folder)
     return importlib.import_module("fast_soft_sort.numpy_ops")
+
+
+@lru_cache(maxsize=1)
+def drtreesp() -> Any:
+    """The module advtree (Frank-Wolfe and ADMM of Li et al. 2022), its compiled ``mst`` built in its folder."""
+    folder = _folder("drtreesp")
+    if not list(folder.glob("_cmst*.so")):
+        raise Absent(f"{folder} has no _cmst: run `python cmst_extension_build.py` there (it needs cffi)")
+    sys.path.append(str(folder))
+    vars(np).setdefault("alltrue", np.all)
+    return importlib.import_module("advtree")
+
+
+def supar_mst() -> Any:
+    """SuPar's decoder of non-projective trees, without the rest of the package and all that it imports."""
+    spec = importlib.util.find_spec("supar")
+    if spec is None or not spec.submodule_search_locations:
+        raise Absent("supar is not installed")
+    root = Path(spec.submodule_search_locations[0])
+    for name in ("supar", "supar.structs", "supar.utils"):
+        stub = ModuleType(name)
+        stub.__path__ = [str(root.joinpath(*name.split(".")[1:]))]
+        sys.modules.setdefault(name, stub)
+    return importlib.import_module("supar.structs.fn").mst
 
 
 def jax_x64() -> Any:

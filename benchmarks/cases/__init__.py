@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from benchmarks.cases import foundation, learning, online, polytopes
+from benchmarks.cases import foundation, learning, online, polytopes, trees
 from benchmarks.harness import Case, Probe
 
 __all__ = ["everything", "topics"]
 
-_TOPICS = (foundation, polytopes, learning, online)
+_TOPICS = (foundation, polytopes, learning, online, trees)
 
 
 def everything() -> list[Case | Probe]:

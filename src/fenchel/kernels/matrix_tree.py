@@ -26,8 +26,9 @@ from .special import fast_exp, uniform
 __all__ = ["draw", "marginals"]
 
 # exp is taken of scores no further below the largest than this; and no product of an elimination may be smaller than
-# _LEAST. Elsewhere logarithms are used.
+# _LEAST, which it cannot be where no arc is forbidden and all are above _SAFE. Elsewhere logarithms are used.
 _FARTHEST = -330.0
+_SAFE = -150.0
 _LEAST = 1e-290
 # Wilson's algorithm is used where its expected number of steps is at most this often n^2, the cost of reading the scores.
 _WILSON_STEPS = 20.0
@@ -44,7 +45,7 @@ def _log_add(x, y):  # type: ignore[no-untyped-def]
 def _weights(block, n, k, single_root, logs, shift):  # type: ignore[no-untyped-def]
     """logs[m, h] = log of the sum over labels of the arcs from h to m, less shift[m] (and shift[n] from the root, if single).
 
-    Returns the least that is finite.
+    Returns the least that is finite, and no more than twice _SAFE where an arc is forbidden.
     """
     for m in range(n):
         row = logs[m]
@@ -80,10 +81,16 @@ def _weights(block, n, k, single_root, logs, shift):  # type: ignore[no-untyped-
             for m in range(n):
                 logs[m, 0] -= top
     least = 0.0
+    forbidden = False
     for m in range(n):
+        row = logs[m]
         for h in range(n + 1):
-            if logs[m, h] > -np.inf:
-                least = min(least, logs[m, h])
+            if row[h] > -np.inf:
+                least = min(least, row[h])
+            elif h != m + 1:
+                forbidden = True
+    if forbidden and least >= _FARTHEST:
+        least = min(least, 2.0 * _SAFE)
     return least
 
 
@@ -98,7 +105,7 @@ def _swap(a, n, p, q, order):  # type: ignore[no-untyped-def]
 
 
 @inline_kernel
-def _eliminate(a, n, single_root, s, order):  # type: ignore[no-untyped-def]
+def _eliminate(a, n, single_root, s, order, safe):  # type: ignore[no-untyped-def]
     """Eliminate words n - 1, ..., 0; row k of a becomes the distribution that it hands on. Returns log of the product of s.
 
     -inf means that there is no tree, NaN that a product became too small. With a single root a word that has no other
@@ -122,17 +129,20 @@ def _eliminate(a, n, single_root, s, order):  # type: ignore[no-untyped-def]
             return -np.inf
         s[k] = size
         total += np.log(size)
-        least_row = np.inf
-        for j in range(k + 1):
-            row[j] /= size
-            least_row = min(least_row, row[j]) if row[j] > 0.0 else least_row
-        least_column = np.inf
-        for i in range(k):
-            x = a[i, k + 1]
-            least_column = min(least_column, x) if x > 0.0 else least_column
-        if size < _LEAST or least_row < _LEAST or least_row * least_column < _LEAST:
-            return np.nan
         head = row[: k + 1]
+        share = 1.0 / size
+        for j in range(k + 1):
+            head[j] *= share
+        if not safe:
+            least_row = np.inf
+            for j in range(k + 1):
+                least_row = min(least_row, head[j]) if head[j] > 0.0 else least_row
+            least_column = np.inf
+            for i in range(k):
+                x = a[i, k + 1]
+                least_column = min(least_column, x) if x > 0.0 else least_column
+            if size < _LEAST or least_row < _LEAST or least_row * least_column < _LEAST:
+                return np.nan
         for i in range(k):
             x = a[i, k + 1]
             if x > 0.0:
@@ -235,7 +245,7 @@ def _differentiate_logs(a, n, single_root, s, grad, work):  # type: ignore[no-un
 
 
 @inline_kernel
-def _arc_marginals(logs, n, single_root, a, s, grad, work, order, least):  # type: ignore[no-untyped-def]
+def _arc_marginals(logs, n, single_root, a, weights, s, grad, work, order, least):  # type: ignore[no-untyped-def]
     """The log of the sum over trees; a[m, h] becomes the probability of the arc, grad (renamed by order) the derivative."""
     total = np.nan
     if least >= _FARTHEST:
@@ -244,16 +254,16 @@ def _arc_marginals(logs, n, single_root, a, s, grad, work, order, least):  # typ
                 x = logs[m, h]
                 y = fast_exp(x)
                 a[m, h] = y if x > -np.inf else 0.0
-        total = _eliminate(a, n, single_root, s, order)
+                weights[m, h] = a[m, h]
+        total = _eliminate(a, n, single_root, s, order, least >= _SAFE)
         if total > -np.inf:
             _differentiate(a, n, single_root, s, grad, work)
             for p in range(n):
                 m = order[p]
-                a[m, 0] = grad[p, 0] * np.exp(logs[m, 0])
+                a[m, 0] = grad[p, 0] * weights[m, 0]
                 for q in range(n):
                     h = order[q] + 1
-                    x = logs[m, h]
-                    a[m, h] = grad[p, q + 1] * fast_exp(x) if x > -np.inf else 0.0
+                    a[m, h] = grad[p, q + 1] * weights[m, h]
     if np.isnan(total):
         for m in range(n):
             for h in range(n + 1):
@@ -287,7 +297,7 @@ def marginals(
 ) -> None:
     """mu = the probability of each arc under p(tree) ~ exp(its score). O(n^3) each."""
     top = largest(sizes, start, stop)
-    space = np.empty((3, top * (top + 1)))
+    space = np.empty((4, top * (top + 1)))
     s, shift, work, order = np.empty(top), np.empty(top + 1), np.empty(top + 1), np.empty(top, np.int64)
     for i in range(start, stop):
         n = sizes[i]
@@ -299,8 +309,9 @@ def marginals(
             space[1, : n * (n + 1)].reshape((n, n + 1)),
             space[2, : n * (n + 1)].reshape((n, n + 1)),
         )
+        weights = space[3, : n * (n + 1)].reshape((n, n + 1))
         least = _weights(block, n, k, single_root, logs, shift)
-        total = _arc_marginals(logs, n, single_root, a, s, grad, work, order, least)
+        total = _arc_marginals(logs, n, single_root, a, weights, s, grad, work, order, least)
         status[i] = SOLVED
         if total == -np.inf:
             status[i] = IMPOSSIBLE
@@ -504,7 +515,7 @@ def draw(
     words of the sum of weights times the derivative by the root's arc. Where they are not, one word after the other.
     """
     top = largest(sizes, start, stop)
-    space = np.empty((5, top * (top + 1)))
+    space = np.empty((6, top * (top + 1)))
     s, shift, work, order = np.empty(top), np.empty(top + 1), np.empty(top + 1), np.empty(top, np.int64)
     head, inside = np.empty(top, np.int64), np.empty(top, np.bool_)
     for i in range(start, stop):
@@ -518,8 +529,9 @@ def draw(
             space[2, : n * (n + 1)].reshape((n, n + 1)),
         )
         cumulative = space[4, : n * (n + 1)].reshape((n, n + 1))
+        weights = space[5, : n * (n + 1)].reshape((n, n + 1))
         least = _weights(block, n, k, single_root, logs, shift)
-        total = _arc_marginals(logs, n, single_root, a, s, grad, work, order, least)
+        total = _arc_marginals(logs, n, single_root, a, weights, s, grad, work, order, least)
         status[i] = SOLVED
         if total == -np.inf:
             status[i] = IMPOSSIBLE
@@ -558,7 +570,8 @@ def draw(
             if n > 1:
                 a_small = space[1, : (n - 1) * n].reshape((n - 1, n))
                 grad_small = space[2, : (n - 1) * n].reshape((n - 1, n))
-                _arc_marginals(smaller, n - 1, False, a_small, s, grad_small, work, order, least)
+                weights_small = space[5, : (n - 1) * n].reshape((n - 1, n))
+                _arc_marginals(smaller, n - 1, False, a_small, weights_small, s, grad_small, work, order, least)
         steps = 0.0
         if not single_root:
             for p in range(n):
