@@ -112,14 +112,28 @@ class Ragged(NDArrayOperatorsMixin):
         return i, (int(place - self.offsets[i]),)
 
     def rows(self, items: IntArray, shape: tuple[int, ...]) -> Array:
-        """Items of equal size as an array ``(len(items), *shape)``."""
+        """Items of equal size as an array ``(len(items), *shape)``; a view where they follow each other."""
         size = int(np.prod(shape, dtype=np.int64))
+        run = self._run(items)
+        if run is not None:
+            return self.flat[run].reshape(len(items), *shape)
         return self.flat[self.offsets[items][:, None] + np.arange(size)].reshape(len(items), *shape)
 
     def set_rows(self, items: IntArray, rows: Array) -> None:
         """The inverse of :meth:`rows`."""
         block = rows.reshape(len(items), int(np.prod(rows.shape[1:], dtype=np.int64)))
+        run = self._run(items)
+        if run is not None:
+            self.flat[run] = block.reshape(-1)
+            return
         self.flat[self.offsets[items][:, None] + np.arange(block.shape[1])] = block
+
+    def _run(self, items: IntArray) -> slice | None:
+        """The part of the flat array that holds these items, if they follow each other."""
+        count = len(items)
+        if count == 0 or items[-1] - items[0] != count - 1 or (items[1:] - items[:-1] != 1).any():
+            return None
+        return slice(int(self.offsets[items[0]]), int(self.offsets[items[-1] + 1]))
 
     def like(self, flat: Array) -> Ragged:
         """The same items with other numbers."""

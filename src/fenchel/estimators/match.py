@@ -46,7 +46,8 @@ _NO_WEIGHT = 1e-6
 class _Batch:
     """Features of all pairs of each two sets, and of elements alone where these are given."""
 
-    pairs: list[Array]
+    pairs: Sequence[Array] | Array
+    """A list, or one array where all have the same size."""
     alone: list[tuple[Array, Array]] | None
 
     def __len__(self) -> int:
@@ -302,7 +303,7 @@ class BipartiteMatcher(LinearEstimator):
     def _batch_and_output(self, X: Any) -> tuple[_Batch, Output]:
         check_is_fitted(self)
         batch = self._read([X] if self._is_one_pair(X) else X)
-        for i, x in enumerate(batch.pairs):
+        for i, x in enumerate(batch.pairs[:1] if isinstance(batch.pairs, np.ndarray) else batch.pairs):
             if x.shape[2] != self.n_features_in_:
                 raise InvalidInput(
                     f"X of sample {i} has {x.shape[2]} features of pairs, training had {self.n_features_in_}"
@@ -328,6 +329,8 @@ class BipartiteMatcher(LinearEstimator):
         return batch, self.loss_.output(self._scorer(batch, self.loss_).scores(self.weights_))
 
     def _as_partners(self, outputs: Sequence[Array], batch: _Batch) -> list[IntArray]:
+        if not self.incomplete_:
+            return list(outputs)
         return [self._shorten(np.asarray(y), x) for y, x in zip(outputs, batch.pairs, strict=True)]
 
     @staticmethod
@@ -363,6 +366,11 @@ class BipartiteMatcher(LinearEstimator):
     def _read(self, X: Any) -> _Batch:
         if X is None or isinstance(X, str | bytes | dict) or not hasattr(X, "__iter__"):
             raise InvalidInput(f"X is {type(X).__name__}, expected a list with an array (n, m, features) for each item")
+        if isinstance(X, np.ndarray) and X.ndim == 4 and self.pair_features is None and X.dtype.kind == "f":
+            bad = ~np.isfinite(X)
+            if bad.any():
+                raise InvalidInput(f"X of sample {int(np.argwhere(bad)[0, 0])} holds NaN or infinity")
+            return _Batch(X, None)
         pairs: list[Array] = []
         alone: list[tuple[Array, Array]] = []
         for i, given in enumerate(X):

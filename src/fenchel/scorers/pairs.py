@@ -36,12 +36,17 @@ class Pairs(Scorer):
     (array([2.]), (2,))
     """
 
-    def __init__(self, items: Sequence[Array], alone: Sequence[tuple[Array, Array]] | None = None) -> None:
+    def __init__(self, items: Sequence[Array] | Array, alone: Sequence[tuple[Array, Array]] | None = None) -> None:
         self.n_pair_features = int(items[0].shape[2]) if len(items) else 0
+        if alone is None and isinstance(items, np.ndarray):
+            self.rows = _ragged(np.full(len(items), items.shape[1] * items.shape[2]))
+            self.mask: Array | None = None
+            self.linear = Linear(items.reshape(-1, self.n_pair_features), (1,))
+            return
         if alone is None:
             blocks = [item.reshape(-1, self.n_pair_features) for item in items]
             self.rows = _ragged([len(block) for block in blocks])
-            self.mask: Array | None = None
+            self.mask = None
         else:
             blocks, masks = [], []
             for item, (leaving, entering) in zip(items, alone, strict=True):

@@ -105,7 +105,7 @@ class Birkhoff(Structure):
 
     def _matrices(self, columns: Array, dtype: np.dtype[Any]) -> Array:
         out = np.zeros((*columns.shape, self.n), dtype)
-        np.put_along_axis(out, columns[..., None], 1, axis=-1)
+        out.reshape(columns.size, self.n)[np.arange(columns.size), columns.ravel()] = 1
         return out
 
     def _decode(self, rows: Array) -> Array:

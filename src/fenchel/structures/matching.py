@@ -114,7 +114,7 @@ class Matching(Structure):
 
     def _matrices(self, columns: Array, dtype: np.dtype[Any]) -> Array:
         out = np.zeros((*columns.shape, self.m + 1), dtype)
-        np.put_along_axis(out, columns[..., None], 1, axis=-1)
+        out.reshape(columns.size, self.m + 1)[np.arange(columns.size), columns.ravel()] = 1
         return out
 
     def _decode(self, rows: Array) -> Array:
