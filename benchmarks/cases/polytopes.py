@@ -312,6 +312,13 @@ def _birkhoff_euclidean(n: int, target: float, scale: float) -> Case:
 
         return build
 
+    def admm(tol: Any) -> Callable[[Any], Any]:
+        from fenchel.optim.admm import birkhoff_admm
+
+        return lambda theta: birkhoff_admm(theta, tol=tol).points
+
+    name, settings = "ADMM of Fathony (2019), in NumPy", (1e-5, 1e-6, 1e-7, 1e-8)
+    slow = [Contender(name, admm, settings=settings, in_target=False)] if n == 10 else []  # later it takes minutes
     tolerances = (1e-13, 3e-14, 1e-14, 3e-15, 1e-15, 1e-16)
     return Case(
         name=f"birkhoff-euclidean-n{n}-scale{scale:g}",
@@ -322,6 +329,7 @@ def _birkhoff_euclidean(n: int, target: float, scale: float) -> Case:
             Contender("POT smooth_ot_dual", smooth("smooth_ot_dual"), threads="each", settings=tolerances),
             Contender("POT smooth_ot_semi_dual", smooth("smooth_ot_semi_dual"), threads="each", settings=tolerances),
             _projection_losses("Euclidean", threads="each"),
+            *slow,
         ),
         reference=_reference(entropic=False),
         measure=_against_plan,
