@@ -341,3 +341,28 @@ def test_the_objective_is_the_negative_log_likelihood_and_the_penalty():
         theta = chain.pack(x @ model.coef_.T + model.intercept_, model.transition_table())
         total += float(CRF(chain).value(theta, chain.encode([code[label] for label in labels])))
     assert np.isclose(model.objective_, total / 12 + 0.05 * model.weights_ @ model.weights_)
+
+
+def test_weights_for_labels_that_features_were_met_with():
+    X, y = bio_data()
+    full = SequenceLabeler(alpha=0.01).fit(X, y)
+    model = SequenceLabeler(alpha=0.01, weights="met", tol=1e-8).fit(X, y)
+    names = model.encoder_.get_feature_names_out().tolist()
+    seen = {
+        (names.index(f"first:{x['first']}"), tag)
+        for xs, tags in zip(X, y, strict=True)
+        for x, tag in zip(xs, tags, strict=True)
+    }
+    for j, name in enumerate(names):
+        for i, label in enumerate(model.classes_.tolist()):
+            if name.startswith("first:"):
+                assert (model.coef_[i, j] != 0) == ((j, label) in seen)
+    assert model.weights_.size < full.weights_.size
+    assert model.objective_ > full.objective_ * 0.999
+    assert model.score(X, y) > 0.8
+    part = SequenceLabeler(alpha=0.01, weights="met", tol=1e-8, solver="bcfw", max_iter=3).fit
+    with pytest.warns(fenchel.errors.ConvergenceWarning):
+        other = part(X, y)
+    assert other.objective_ >= model.objective_ - model.dual_gap_
+    with pytest.raises(InvalidInput, match="sparse features"):
+        SequenceLabeler(weights="met").fit(*noisy_sequences())

@@ -22,6 +22,9 @@ def make_scorers(rng, k=3, d=4):
             yield LinearChain(matrix, lengths, Chains(k, tied), intercept_scaling=2.0)
             yield LinearChain(matrix, lengths, Chains(k, tied))
         yield LinearChain(matrix, lengths, Chains(k), pairs=pairs)
+        yield LinearChain(matrix, lengths, Chains(k, True), basis=rng.normal(size=(2, k, k)))
+    for scaling in (None, 0.5):
+        yield LinearChain(matrix, lengths, Chains(k, True), cells=[0, 4, 5, 9], intercept_scaling=scaling)
 
 
 def test_scores_are_linear_and_the_adjoint_is_theirs():
@@ -35,6 +38,8 @@ def test_scores_are_linear_and_the_adjoint_is_theirs():
             assert all(np.allclose(theta[a], whole[int(i)]) for a, i in enumerate(items))
             r = theta.like(rng.normal(size=theta.flat.size))
             assert np.isclose(theta.flat @ r.flat, w @ scorer.adjoint(r, idx))
+            taken = scorer.take(np.arange(5) if idx is None else np.arange(5)[idx])
+            assert np.allclose(taken.scores(w).flat, theta.flat)
             squares = [np.sum(scorer.adjoint(r[a : a + 1], np.array([i])) ** 2) for a, i in enumerate(items)]
             assert np.allclose(scorer.quadratic(r, idx), squares)
 

@@ -82,6 +82,9 @@ class Labeler(LinearEstimator):
     def _check_sizes(self, batch: Any, y: Sequence[Any]) -> None:
         """Refuse outputs that do not have as many labels as their inputs ask for."""
 
+    def _meet(self, batch: Any, labels: Ragged) -> None:
+        """What the model's shape takes from the training data as a whole."""
+
     def _check_allowed(self, labels: Ragged) -> None:
         """Refuse truths that the model's constraints rule out."""
 
@@ -106,6 +109,7 @@ class Labeler(LinearEstimator):
                 f"warm_start=True needs the labels of the last fit, {list(old)}, but y has {list(classes)}"
             )
         self.classes_ = classes
+        self._meet(batch, label_codes(y, classes))
         loss = self._set_up(classes)
         v = self._truths(loss, y)
         weights = _weights(sample_weight, len(y))
@@ -141,6 +145,8 @@ class Labeler(LinearEstimator):
             raise InvalidInput(f"classes are {list(classes)}, but the first call named {list(self.classes_)}")
         batch = self._read(X, fit=first, more=first)
         self._check_sizes(batch, y)
+        if first:
+            self._meet(batch, label_codes(y, self.classes_))
         loss = self._set_up(self.classes_)
         self._train_part(batch, self._truths(loss, y), loss, _weights(sample_weight, len(y)))
         return self

@@ -14,6 +14,7 @@ from .._core.ragged import Ragged, offsets_of
 from .._core.types import Array, IntArray
 from ..data.sequences import SequenceEncoder
 from ..losses.base import Loss
+from ..scorers.cells import cells_met
 from ..scorers.linear_chain import LinearChain
 from ..structures.chain import Chains
 from .labeler import Labeler
@@ -76,6 +77,9 @@ class SequenceLabeler(Labeler):
         For dicts of features: hash their names to that many columns, in place of a column for each name met in training.
     min_count : int, default=1
         For dicts of features: leave out names met fewer times in training.
+    weights : {"all", "met"}, default="all"
+        Which features have weights for which labels: all for all, or only for labels that they were met with in training, as
+        CRFsuite has it by default; for sparse features, where it saves most of the memory.
     alpha : float or "cv", default=1e-3
         The strength of the ridge penalty on the mean loss; "cv" chooses it by five-fold cross-validation of the cost. CRFsuite's
         ``c2`` is alpha · sequences / 2.
@@ -143,6 +147,7 @@ class SequenceLabeler(Labeler):
         constraints: Any = None,
         hashed: int | None = None,
         min_count: int = 1,
+        weights: str = "all",
         alpha: float | str = 1e-3,
         strength: float = 1.0,
         fit_intercept: bool = True,
@@ -163,6 +168,7 @@ class SequenceLabeler(Labeler):
         self.constraints = constraints
         self.hashed = hashed
         self.min_count = min_count
+        self.weights = weights
         self.alpha = alpha
         self.strength = strength
         self.fit_intercept = fit_intercept
@@ -180,6 +186,7 @@ class SequenceLabeler(Labeler):
     n_features_in_: int
     n_pair_features_: int
     encoder_: SequenceEncoder | None
+    cells_: IntArray | None
 
     # -- inputs --------------------------------------------------------------------------------------------------------
 
@@ -245,8 +252,16 @@ class SequenceLabeler(Labeler):
             pairs=X.pairs,
             basis=None if isinstance(self.edge_features, str) else self.edge_features,
             intercept_scaling=scaling,
+            cells=self.cells_,
             forbidden=self._forbidden(),
         )
+
+    def _meet(self, batch: _Sequences, labels: Ragged) -> None:
+        self.cells_ = None
+        if check_choice(self.weights, "weights", ("all", "met")) == "met":
+            if isinstance(batch.X, np.ndarray):
+                raise InvalidInput("weights='met' is for sparse features or dicts; X holds dense arrays")
+            self.cells_ = cells_met(batch.X, labels.flat, len(self.classes_))
 
     def _forbidden(self) -> tuple[Array, Array] | None:
         """Labels that may not come first, and pairs that may not follow each other."""
@@ -321,7 +336,12 @@ class SequenceLabeler(Labeler):
 
     def _empty_scorer(self) -> LinearChain:
         pairs = np.zeros((0, self.n_pair_features_)) if self._has_pairs else None
-        return self._scorer(_Sequences(np.zeros((0, self.n_features_in_)), np.zeros(0, np.int64), pairs), self.loss_)
+        X: Any = np.zeros((0, self.n_features_in_))
+        if self.cells_ is not None:
+            from scipy.sparse import csr_matrix
+
+            X = csr_matrix(X.shape)
+        return self._scorer(_Sequences(X, np.zeros(0, np.int64), pairs), self.loss_)
 
     def _node_weights(self) -> Array:
         w = self._fitted_weights()

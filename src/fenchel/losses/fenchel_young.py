@@ -80,7 +80,8 @@ class FenchelYoung(Loss):
         fused = self.structure.fenchel_young(self.regularizer.name, rows, points, self.strength)
         value, mu = fused or self.regularizer.loss(self.structure, rows, points, self.strength)
         value = np.maximum(value, 0)  # only rounding can have taken it below
-        residual = mu - points
+        # what the structure has just made is written over: at training sizes a copy would be most of the memory
+        residual = np.subtract(mu, points, out=mu) if fused is not None else mu - points
         if self.multiplier != 1:
             value = self.multiplier * value
             residual *= self.multiplier

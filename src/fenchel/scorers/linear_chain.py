@@ -13,6 +13,7 @@ from .._core.types import Array, ArrayLike, IntArray
 from ..kernels import chain as kernels
 from ..structures.chain import Chains
 from .base import Index, Scorer
+from .cells import LinearCells
 from .linear import Linear
 
 __all__ = ["LinearChain"]
@@ -27,7 +28,8 @@ class LinearChain(Scorer):
     of a pair is Σ_f z_f V_f: weights for each feature and transition. With ``basis``, fixed tables B_m, the one table is
     Σ_m w_m B_m. Weights are one vector: W row by row, then the table, the tables V_f, or the w_m.
     ``forbidden=(first, transitions)`` are boolean masks of labels that no sequence may begin with, and of pairs
-    (before, after) that may not follow each other: their scores are -inf.
+    (before, after) that may not follow each other: their scores are -inf. ``cells`` are the features and labels that have
+    weights (:class:`~fenchel.scorers.cells.LinearCells`), for sparse X.
 
     Costs one product with X, and O(labels²) for each pair.
 
@@ -49,6 +51,7 @@ class LinearChain(Scorer):
         *,
         pairs: Any = None,
         basis: ArrayLike | None = None,
+        cells: ArrayLike | None = None,
         intercept_scaling: float | None = None,
         forbidden: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
@@ -57,7 +60,10 @@ class LinearChain(Scorer):
         self.rows = Ragged(np.zeros(0), offsets_of(self.lengths))
         self.pair_rows = Ragged(np.zeros(0), offsets_of(np.maximum(self.lengths - 1, 0)))
         k = structure.labels
-        self.nodes = Linear(X, (k,), intercept_scaling=intercept_scaling)
+        if cells is None:
+            self.nodes = Linear(X, (k,), intercept_scaling=intercept_scaling)
+        else:
+            self.nodes = LinearCells(X, (k,), cells, intercept_scaling=intercept_scaling)
         if self.nodes.n_examples != self.rows.offsets[-1]:
             raise InvalidInput(f"X has {self.nodes.n_examples} rows, but the lengths add up to {self.rows.offsets[-1]}")
         self.pairs = None if pairs is None else Linear(pairs, (k, k))
@@ -93,20 +99,33 @@ class LinearChain(Scorer):
             n_edges = len(self.basis)
         else:
             n_edges = k * k * (1 if self.pairs is None else self.pairs.weights_shape[0])
-        return (self.nodes.weights_shape[0] * k + n_edges,)
+        return (self._cut + n_edges,)
+
+    @property
+    def _cut(self) -> int:
+        """How many weights positions have."""
+        return int(np.prod(self.nodes.weights_shape))
 
     def split(self, w: Array) -> tuple[Array, Array]:
-        """The weights as (features, labels), and those of edges: one table, one for each feature of pairs, or the w_m. Views."""
+        """The weights as (features, labels), and those of edges: one table, one for each feature of pairs, or the w_m."""
+        nodes = w[: self._cut]
+        full = (
+            nodes.reshape(-1, self.structure.labels)
+            if not isinstance(self.nodes, LinearCells)
+            else self.nodes.matrix(nodes)
+        )
+        return full, self._edges(w)
+
+    def _edges(self, w: Array) -> Array:
         k = self.structure.labels
-        cut = self.nodes.weights_shape[0] * k
-        edges = w[cut:]
+        edges = w[self._cut :]
         if self.basis is None:
             edges = edges.reshape((k, k) if self.pairs is None else (-1, k, k))
-        return w[:cut].reshape(-1, k), edges
+        return edges
 
     def table(self, w: Array) -> Array:
         """The one table of transition scores, -inf where they are forbidden; not with features of pairs."""
-        tables = self.split(w)[1]
+        tables = self._edges(w)
         if self.basis is not None:
             tables = np.tensordot(tables, self.basis, axes=1)
         return tables if self.barred is None else tables + self.barred
@@ -119,6 +138,7 @@ class LinearChain(Scorer):
             self.structure,
             pairs=None if self.pairs is None else self.pairs.X[places],
             basis=self.basis,
+            cells=self.nodes.cells if isinstance(self.nodes, LinearCells) else None,
             intercept_scaling=self.nodes.intercept_scaling,
             forbidden=self.forbidden,
         )
@@ -126,12 +146,11 @@ class LinearChain(Scorer):
     def scores(self, w: Array, idx: Index = None) -> Any:
         k = self.structure.labels
         lengths, positions, places = self._where(idx)
-        nodes, edges = self.split(w)
-        theta = np.asarray(self.nodes.scores(nodes, positions), dtype=np.float64)
+        theta = np.asarray(self.nodes.scores(w[: self._cut].reshape(self.nodes.weights_shape), positions), np.float64)
         if self.pairs is None:
             tables = self.table(w)
         else:
-            tables = np.asarray(self.pairs.scores(edges.reshape(-1, k * k), places), dtype=np.float64)
+            tables = np.asarray(self.pairs.scores(self._edges(w).reshape(-1, k * k), places), dtype=np.float64)
             if self.barred is not None:
                 tables = tables + self.barred.reshape(-1)
         if self.first is not None:
@@ -184,6 +203,8 @@ def _squares_of_items(linear: Linear, rows: Any, values: Array, lengths: IntArra
         used, column = np.unique(item[coo.row] * X.shape[1] + coo.col, return_inverse=True)
         own = type(X)((coo.data, (coo.row, column)), shape=(X.shape[0], len(used)))
         sums = own.T @ values
+        if isinstance(linear, LinearCells):
+            sums *= linear.mask()[used % X.shape[1]]
         out += np.bincount(used // max(X.shape[1], 1), np.einsum("ij,ij->i", sums, sums), minlength=len(lengths))
     else:
         offsets, X = offsets_of(lengths), np.ascontiguousarray(X, dtype=np.float64)
