@@ -34,7 +34,7 @@ MEDIAN = "expects predict to be the class of highest score; for the absolute cos
         FenchelYoungClassifier("gibbs", cost="absolute", strength=0.5),
         FenchelYoungClassifier(projection="cube", alpha=0.1),
         FenchelYoungClassifier(projection="reals"),
-        FenchelYoungClassifier(solver="bcfw", alpha=0.1, random_state=0),
+        FenchelYoungClassifier(solver="bcfw", alpha=0.1, max_iter=50, random_state=0),
     ],
     expected_failed_checks=lambda estimator: {
         "check_sample_weight_equivalence_on_dense_data": WEIGHTS,

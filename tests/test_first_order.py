@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import sklearn
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
@@ -113,8 +114,10 @@ def test_l1_equals_scikit_learn_and_the_gap_is_a_bound():
     found = Proximal(tol=1e-9, max_iter=5000).minimize(scorer, loss, v, alpha, penalty="l1")
     assert found.converged
     # with two classes only the difference of the scores counts, and l1 puts it into one of the two columns
+    recent = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 8)
+    l1 = {"l1_ratio": 1.0} if recent else {"penalty": "l1"}
     model = LogisticRegression(
-        C=1 / (alpha * len(X)), l1_ratio=1.0, solver="saga", fit_intercept=False, tol=1e-10, max_iter=10_000
+        C=1 / (alpha * len(X)), solver="saga", fit_intercept=False, tol=1e-10, max_iter=10_000, **l1
     )
     theirs = model.fit(X, v[:, 1]).coef_[0]
     np.testing.assert_allclose(found.w[:, 1] - found.w[:, 0], theirs, atol=1e-4)

@@ -134,7 +134,7 @@ def test_scorer_and_adjoint_are_transposes(n, d, seed, intercept):
 def test_losses_with_kinks_are_solved_to_a_true_gap(loss):
     X, v = problem(loss.structure)
     scorer = Linear(X, loss.structure.shape, intercept_scaling=1.0)
-    best = BlockFrankWolfe(tol=1e-4, max_iter=3000, random_state=0).minimize(scorer, loss, v, 0.1)
+    best = BlockFrankWolfe(tol=1e-3, max_iter=3000, random_state=0).minimize(scorer, loss, v, 0.1)
     lower = best.value - best.gap
     rough = BlockFrankWolfe(tol=0.05, block_size=5, random_state=1).minimize(scorer, loss, v, 0.1)
     for _, value, gap in rough.history:
@@ -153,7 +153,7 @@ def test_the_multiclass_hinge_is_crammer_and_singers():
     X, v = problem(Simplex(3), n=80, d=3)
     y = v.argmax(axis=1)
     alpha = 0.05
-    ours = BlockFrankWolfe(tol=1e-5, max_iter=5000, random_state=0).minimize(
+    ours = BlockFrankWolfe(tol=5e-5, max_iter=5000, random_state=0).minimize(
         Linear(X, (3,)), Hinge(Simplex(3), ZeroOne()), v, alpha
     )
     theirs = LinearSVC(
