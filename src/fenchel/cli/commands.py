@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import importlib
 import os
 import shlex
@@ -30,16 +29,15 @@ def fit(args: argparse.Namespace, console: Console) -> int:
     out = check_target(args.out, overwrite=args.overwrite, inputs=[args.data])
     from .. import __version__
     from .._core.saving import save
-    from ..data.reading import read_table
 
     task = TASKS[args.task]
     with console.progress:
         console.progress(0.0, f"reading {args.data}")
-        table = read_table(args.data, label_sets=task.many_targets)
+        table = task.read_training(args)
         try:
             model, report = task.fit(table, args, console.progress)
         except IncompatiblePair as error:
-            own = [f"--{key} {vars(args)[key]}" for key in ("regularizer", "projection", "cost") if key in args]
+            own = [f"--{key} {vars(args)[key]}" for key in ("loss", "regularizer", "projection", "cost") if key in args]
             raise IncompatiblePair(f"{', '.join(own[:-1])} and {own[-1]} do not go together: {error}") from None
         model.report_ = report
         save(model, out, overwrite=args.overwrite)
@@ -56,30 +54,21 @@ def fit(args: argparse.Namespace, console: Console) -> int:
 def predict(args: argparse.Namespace, console: Console) -> int:
     inputs = [args.model, args.data]
     out = None if str(args.out) == "-" else check_target(args.out, overwrite=args.overwrite, inputs=inputs)
-    from ..data.reading import read_table
-
     model, task = _model(args.model)
-    table = read_table(args.data, text=task.text_columns(model), needed=task.needed_columns(model, truth=False))
+    table = task.read_inputs(model, args.data, truth=False)
     lines = task.predictions(model, table, proba=args.proba)
     if out is None:
-        csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
+        task.write(sys.stdout, lines)
         return 0
     with writing(out, overwrite=args.overwrite) as stream:
-        csv.writer(stream, lineterminator="\n").writerows(lines)
+        task.write(stream, lines)
     console.print(f"Wrote {len(table)} predictions to {out}")
     return 0
 
 
 def evaluate(args: argparse.Namespace, console: Console) -> int:
-    from ..data.reading import read_table
-
     model, task = _model(args.model)
-    table = read_table(
-        args.data,
-        text=task.text_columns(model),
-        label_sets=task.many_targets,
-        needed=task.needed_columns(model, truth=True),
-    )
+    table = task.read_inputs(model, args.data, truth=True)
     report = task.evaluate(model, table, weight=args.weight)
     if args.json:
         console.result(to_json({"command": "evaluate", "model": str(args.model), **report}))
@@ -189,14 +178,16 @@ def _model_or_part(path: Path) -> Any:
 
 def _is_table_model(value: Any) -> bool:
     from .model import TableModel
+    from .tag_model import TagModel
 
-    return isinstance(value, TableModel)
+    return isinstance(value, TableModel | TagModel)
 
 
 def _table_model_facts(model: TableModel) -> dict[str, Any]:
     facts: dict[str, Any] = {"task": model.task, "target": model.target}
-    facts["columns"] = [str(name) for name in model.encoder.feature_names_in_]
-    facts["features"] = len(model.encoder.get_feature_names_out())
+    if hasattr(model, "encoder"):
+        facts["columns"] = [str(name) for name in model.encoder.feature_names_in_]
+        facts["features"] = len(model.encoder.get_feature_names_out())
     task = TASKS.get(model.task)
     if task is not None:
         facts.update(task.describe(model))

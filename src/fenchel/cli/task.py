@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     import argparse
@@ -57,6 +59,27 @@ class Task(ABC):
         """The columns that must be there, with zeros where a sparse file does not mention them."""
         names = [str(name) for name in model.encoder.feature_names_in_]
         return names + ([*model.target] if truth and self.many_targets else [])
+
+    def read_training(self, args: argparse.Namespace) -> Any:
+        """What ``fenchel fit`` learns from."""
+        from ..data.reading import read_table
+
+        return read_table(args.data, label_sets=self.many_targets)
+
+    def read_inputs(self, model: TableModel, path: Path, *, truth: bool) -> Any:
+        """What ``fenchel predict`` answers, or with the ``truth`` ``fenchel evaluate`` scores."""
+        from ..data.reading import read_table
+
+        return read_table(
+            path,
+            text=self.text_columns(model),
+            label_sets=self.many_targets and truth,
+            needed=self.needed_columns(model, truth=truth),
+        )
+
+    def write(self, stream: TextIO, lines: Iterator[list[str]]) -> None:
+        """Write predictions."""
+        csv.writer(stream, lineterminator="\n").writerows(lines)
 
     @abstractmethod
     def predictions(self, model: TableModel, table: Table, *, proba: bool) -> Iterator[list[str]]:

@@ -9,6 +9,7 @@ from .classify import Classify
 from .multilabel import Multilabel
 from .ordinal import Ordinal
 from .rank import Rank
+from .tag import Tag
 from .task import Task
 
 __all__ = ["TASKS", "Task"]
@@ -18,4 +19,5 @@ TASKS: dict[str, Task] = {
     Ordinal.name: Ordinal(),
     Multilabel.name: Multilabel(),
     Rank.name: Rank(),
+    Tag.name: Tag(),
 }
