@@ -519,3 +519,83 @@ def test_help_has_the_options_of_the_task(capsys, task):
     others = [name for name in ("classify", "ordinal", "multilabel", "rank") if name != task]
     assert f"fenchel fit --task {'|'.join(others)} --help" in text
     assert max(map(len, text.splitlines())) <= 110
+
+
+# -- any output --------------------------------------------------------------------------------------------------------
+
+
+def any_outputs():
+    X, columns = inputs(n=60)
+    rng = np.random.default_rng(1)
+    price = X[:, 0] + 0.1 * rng.normal(size=60) + np.where(rng.random(60) < 0.1, 30.0, 0.0)
+    parts = np.exp(X) / np.exp(X).sum(axis=1, keepdims=True)
+    word = np.where(X[:, 0] > 0.3, "upper", np.where(X[:, 0] > -0.3, "middle", "lower"))
+    ratings = [["" if rng.random() < 0.2 else str(int(v)) for v in row] for row in np.clip(np.round(3 + X), 1, 5)]
+    columns |= {"price": price.tolist(), "word": word.tolist()}
+    columns |= {f"p{j}": parts[:, j].tolist() for j in range(3)}
+    return X, columns | {f"r{j}": [row[j] for row in ratings] for j in range(3)}
+
+
+NOT_INPUTS = ["--drop", "price", "word", "p0", "p1", "p2", "r0", "r1", "r2"]
+
+
+def drop_but(*names):
+    return ["--drop", *(name for name in NOT_INPUTS[1:] if name not in names)]
+
+
+@pytest.mark.parametrize(
+    ("cost", "targets", "answers"),
+    [
+        ("cauchy", ["price"], "Line"),
+        ("edit_distance", ["word"], "Candidates"),
+        ("hellinger", ["p0", "p1", "p2"], "Histogram"),
+        ("rated_pairs", ["r0", "r1", "r2"], "Ranking"),
+    ],
+)
+def test_any_from_fit_to_info(tmp_path, capsys, cost, targets, answers):
+    _, table = any_outputs()
+    data, model = write(tmp_path / "t.csv", table), tmp_path / "m"
+    option = ["--target", *targets] if len(targets) == 1 else ["--targets", *targets]
+    args = ["fit", data, "--task", "any", *option, "--cost", cost, "--out", model, *drop_but(*targets)]
+    code, text, err = run(capsys, *args)
+    assert (code, err) == (0, "")
+    for part in ("Leaving one row out", "<- chosen", "On 12 held-out rows", "always", answers, f"mean cost ({cost})"):
+        assert part in text
+    code, text, _ = run(capsys, *args, "--overwrite", "--json", "--gamma", "0.3")
+    report = json.loads(text)
+    assert report["held_out"]["mean_cost"] < report["held_out"]["baseline"]["mean_cost"]
+    assert report["alpha"]["value"] in [point["alpha"] for point in report["alpha"]["grid"]]
+    code, text, _ = run(capsys, "predict", model, data)
+    header, rows = table_of(text)
+    assert code == 0
+    assert header == (["prediction"] if len(targets) == 1 else targets)
+    assert len(rows) == 60
+    estimator = fenchel.load(model)
+    assert [len(row) for row in rows] == [len(targets)] * 60
+    if cost == "cauchy":
+        table = read_table(data)
+        np.testing.assert_allclose([float(row[0]) for row in rows], estimator.predict(table), rtol=1e-12)
+    code, text, _ = run(capsys, "evaluate", model, data, "--json")
+    assert code == 0
+    assert json.loads(text)["cost"] == cost
+    code, text, _ = run(capsys, "info", model)
+    assert code == 0
+    assert answers in text
+
+
+def test_what_any_refuses(tmp_path, capsys):
+    _, table = any_outputs()
+    data, model = write(tmp_path / "t.csv", table), tmp_path / "m"
+    base = ["fit", data, "--task", "any", "--out", model]
+    for more, words in (
+        (["--target", "word", "--cost", "cauchy"], "but --cost cauchy needs numbers"),
+        (["--target", "price", "--cost", "edit_distance"], "needs texts"),
+        (["--target", "price", "--cost", "pinball", "--cost-params", "scale=2"], "do not fit --cost pinball"),
+        (["--target", "price", "--cost", "pinball", "--cost-params", "quantile=2"], "between 0 and 1"),
+        (["--targets", "price", "price"], "names 'price' twice"),
+        (["--target", "price", "--answers", "ranking"], "--cost squared does not fit"),
+        (["--targets", "r0", "r1", "--cost", "squared"], "the target 'r0' is missing"),
+    ):
+        code, _, err = run(capsys, *base, *more)
+        assert code == 1
+        assert words in err

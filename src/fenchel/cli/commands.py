@@ -38,6 +38,8 @@ def fit(args: argparse.Namespace, console: Console) -> int:
             model, report = task.fit(table, args, console.progress)
         except IncompatiblePair as error:
             own = [f"--{key} {vars(args)[key]}" for key in ("loss", "regularizer", "projection", "cost") if key in args]
+            if len(own) == 1:
+                raise IncompatiblePair(f"{own[0]} does not fit: {error}") from None
             raise IncompatiblePair(f"{', '.join(own[:-1])} and {own[-1]} do not go together: {error}") from None
         model.report_ = report
         save(model, out, overwrite=args.overwrite)

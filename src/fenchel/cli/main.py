@@ -175,6 +175,7 @@ def _add_fit(commands: Any, task: str) -> None:
         "reviews.csv --task ordinal --target stars --order bad fair good --out stars.fenchel",
         "songs.arff --task multilabel --targets happy sad calm --out moods.fenchel",
         "meals.csv --task rank --target ranking --out meals.fenchel",
+        "prices.csv --task any --cost cauchy --target price --out prices.fenchel",
         about="A share of the rows is held out to score a model trained on the others, with alpha chosen among\n"
         "these by cross-validation. The model that is saved is then trained on all rows.\n\n"
         f"Other tasks have other options: fenchel fit --task {'|'.join(t for t in TASKS if t != task)} --help",

@@ -5,6 +5,7 @@ The parser imports all of them, so files of tasks import nothing heavy at their 
 
 from __future__ import annotations
 
+from .any import AnyOutput
 from .classify import Classify
 from .multilabel import Multilabel
 from .ordinal import Ordinal
@@ -20,4 +21,5 @@ TASKS: dict[str, Task] = {
     Multilabel.name: Multilabel(),
     Rank.name: Rank(),
     Tag.name: Tag(),
+    AnyOutput.name: AnyOutput(),
 }
