@@ -690,3 +690,75 @@ def test_theorems_4_and_5_the_excess_risk_goes_to_zero(power):
     slope = np.polyfit(np.log(sizes), np.log(risks), 1)[0]
     if power == -0.5:
         assert slope < -0.25, "Theorem 5 promises n^(-1/4)"
+
+
+# -- experiments -------------------------------------------------------------------------------------------------------
+
+
+def test_the_surrogates_of_the_ranking_experiment_have_their_gradients_and_values():
+    from fenchel.experiments import loss_trick_ranking as experiment
+
+    rng = np.random.default_rng(18)
+    Y = np.where(rng.random((6, 5)) < 0.8, rng.integers(1, 4, (6, 5)), np.nan).astype(float)
+    cost = costs.RatedPairs()
+    ratings, scores = cost.ratings(Y), rng.normal(size=(6, 5))
+    scale = cost.scale(ratings)
+    structured = experiment._structured(ratings)
+    every = every_ranking(5)
+    for u in range(6):
+        pairs = [(i, j) for i in range(5) for j in range(5) if Y[u, i] > Y[u, j]]
+
+        def score(rank, u=u, pairs=pairs):  # of a ranking, over the pairs of rated items
+            rated = np.flatnonzero(~np.isnan(Y[u]))
+            ahead = sum(scores[u, i] - scores[u, j] for i in rated for j in rated if rank[i] < rank[j])
+            return ahead / max(len(pairs), 1)
+
+        truth = sum(scores[u, i] - scores[u, j] for i, j in pairs) / max(len(pairs), 1)
+        best = max(score(rank) + cost(rank[None], Y[u : u + 1])[0] for rank in every) if pairs else truth
+        assert np.isclose(structured(scores)[0][u], best - truth)
+        for logistic in (True, False):
+            t = np.array([scores[u, i] - scores[u, j] for i, j in pairs])
+            gamma = np.array([Y[u, i] - Y[u, j] for i, j in pairs])
+            phi = np.log1p(np.exp(-t)) if logistic else np.maximum(1 - t, 0)
+            value = experiment._pairs(scores, ratings, scale, logistic)[0][u]
+            assert np.isclose(value, scale[u] * (gamma @ phi if pairs else 0))
+    step = 1e-6
+    for loss in (structured, *(lambda s, k=k: experiment._pairs(s, ratings, scale, k) for k in (True, False))):
+        gradient = loss(scores)[1]
+        for u, i in itertools.product(range(6), range(5)):
+            moved = scores.copy()
+            moved[u, i] += step
+            assert np.isclose((loss(moved)[0] - loss(scores)[0])[u] / step, gradient[u, i], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["robust", "digits", "loss-trick-ranking"])
+def test_experiments_give_whole_tables(name, tmp_path):
+    import json
+
+    from fenchel.cli.main import main
+
+    path, picture = tmp_path / "result.json", tmp_path / "picture.png"
+    more = ["--picture", str(picture)] if name == "robust" else []
+    assert main(["reproduce", name, "--quick", "--quiet", "--json", str(path), *more]) == 0
+    result = json.loads(path.read_text())
+    assert {len(row) for row in result["rows"]} == {len(result["columns"])}
+    assert picture.exists() == (name == "robust")
+
+
+def test_only_experiments_with_a_figure_are_drawn(tmp_path, capsys):
+    from fenchel.cli.main import main
+
+    assert main(["reproduce", "digits", "--quick", "--picture", str(tmp_path / "p.png")]) == 1
+    assert "--picture is for experiments that have a figure: robust" in capsys.readouterr().err
+
+
+def test_movielens_is_read_from_its_folder(tmp_path):
+    from fenchel.experiments import loss_trick_ranking as experiment
+
+    (tmp_path / "u.user").write_text("1|24|M|technician|85711\n2|53|F|other|94043\n")
+    (tmp_path / "u.data").write_text("1\t1\t5\t0\n1\t3\t2\t0\n2\t1\t1\t0\n0\t2\t3\t0\n")
+    facts, ratings = experiment._movielens(tmp_path)
+    assert facts.shape == (2, 4)
+    np.testing.assert_array_equal(ratings, [[5, np.nan, 2], [1, np.nan, np.nan]])
+    with pytest.raises(InvalidInput, match=r"there is no u.data"):
+        experiment.run(tmp_path / "elsewhere")

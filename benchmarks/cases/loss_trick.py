@@ -37,7 +37,7 @@ def _regression(n: int) -> Callable[[np.random.Generator], tuple[Array, Array]]:
 
 
 def _off(data: Any, reference: Any, answers: Any) -> dict[str, float]:
-    X, y = data
+    _, y = data
     return {"mean squared error in training": float(np.mean((np.ravel(answers) - y) ** 2))}
 
 
@@ -86,7 +86,9 @@ def _fit_many() -> Case:
         from fenchel.decoders.answers import WeightedMean
 
         def fit(data: tuple[Array, Array]) -> Any:
-            return LossTrickPredictor("squared", alpha=alphas, answers=WeightedMean(), random_state=0).fit(*data), data[0]
+            return LossTrickPredictor("squared", alpha=alphas, answers=WeightedMean(), random_state=0).fit(*data), data[
+                0
+            ]
 
         return fit
 
@@ -95,7 +97,9 @@ def _fit_many() -> Case:
         from sklearn.model_selection import GridSearchCV
 
         def fit(data: tuple[Array, Array]) -> Any:
-            search = GridSearchCV(KernelRidge(kernel="rbf"), {"alpha": n * alphas}, cv=5, scoring="neg_mean_squared_error")
+            search = GridSearchCV(
+                KernelRidge(kernel="rbf"), {"alpha": n * alphas}, cv=5, scoring="neg_mean_squared_error"
+            )
             return search.fit(*data), data[0]
 
         return fit
@@ -212,9 +216,7 @@ def _predict() -> Case:
         title="predict 1000 inputs among 5000 histograms of 128 bins, 5000 training outputs, squared Hellinger",
         make=make,
         ours=Contender("fenchel predict (kernels included)", ours, fitted, threads="each"),
-        peers=(
-            Contender("NumPy broadcast in chunks (weights given)", broadcast, fitted, threads="each"),
-        ),
+        peers=(Contender("NumPy broadcast in chunks (weights given)", broadcast, fitted, threads="each"),),
         measure=measure,
         target=1.5,
         against="a chunked NumPy broadcast",
@@ -248,7 +250,12 @@ def _predict_memory(quick: bool) -> list[Row]:
     done = _measured(_PREDICT_MEMORY.format(n=5000))
     return [
         Row("predict", (done["seconds"],)),
-        Row("peak memory of the process, training with 1000 centres included", (done["megabytes"],), limit=500.0, unit="MB"),
+        Row(
+            "peak memory of the process, training with 1000 centres included",
+            (done["megabytes"],),
+            limit=500.0,
+            unit="MB",
+        ),
     ]
 
 

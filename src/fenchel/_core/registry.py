@@ -474,6 +474,13 @@ def _fill() -> None:
     register("experiment", "lower-bound", f"{x}.lower_bound:run",
              "what the worst stream forces on every online learner")  # fmt: skip
 
+    register("experiment", "robust", f"{x}.robust:run",
+             "regression with outliers by the loss trick (Ciliberto et al. 2016, Figure 1)")  # fmt: skip
+    register("experiment", "digits", f"{x}.digits:run",
+             "the lower half of a digit from its upper half (Ciliberto et al. 2016, Table 2)")  # fmt: skip
+    register("experiment", "loss-trick-ranking", f"{x}.loss_trick_ranking:run",
+             "films in the order of a user's ratings (Ciliberto et al. 2016, Table 1)")  # fmt: skip
+
     register("transformer", "table_encoder", "fenchel.data.encoder:TableEncoder",
              "columns of a table as a matrix: numbers standardised, texts one-hot", "TableEncoder()")  # fmt: skip
 

@@ -107,7 +107,7 @@ def demo(args: argparse.Namespace, console: Console) -> int:
 def reproduce(args: argparse.Namespace, console: Console) -> int:
     found = registry.entries("experiment")
     if args.name is None or args.list:
-        for option in ("json", "resume"):
+        for option in ("json", "resume", "picture"):
             if getattr(args, option) is not None:
                 raise InvalidInput(f"--{option} needs the name of an experiment")
         rows = [[entry.name, entry.summary] for entry in found]
@@ -116,6 +116,12 @@ def reproduce(args: argparse.Namespace, console: Console) -> int:
     chosen = found if args.name == "all" else [registry.find("experiment", args.name)]
     printed = args.json is not None and str(args.json) == "-"
     target = None if args.json is None or printed else check_target(args.json, overwrite=args.overwrite)
+    picture = None if args.picture is None else check_target(args.picture, overwrite=args.overwrite)
+    if picture is not None:
+        if not all(hasattr(_module(entry), "draw") for entry in chosen) or len(chosen) > 1:
+            drawn = [entry.name for entry in found if hasattr(_module(entry), "draw")]
+            raise InvalidInput(f"--picture is for experiments that have a figure: {', '.join(drawn)}")
+        importlib.import_module("fenchel.plots._figure").figure()  # says early if there is nothing to draw with
     data = _data_folder(args.data)
     report = importlib.import_module("fenchel.experiments.report")
     resume = importlib.import_module("fenchel.experiments.resume")
@@ -145,7 +151,14 @@ def reproduce(args: argparse.Namespace, console: Console) -> int:
         if args.resume is None:
             kept.unlink(missing_ok=True)  # all that it held is in the target now
         console.print(f"Wrote {target}")
+    if picture is not None:
+        _module(chosen[0]).draw(results[chosen[0].name]).savefig(picture, dpi=130)
+        console.print(f"Wrote {picture}")
     return 0
+
+
+def _module(entry: registry.Entry) -> Any:
+    return importlib.import_module(entry.target.partition(":")[0])
 
 
 def _data_folder(given: Path | None) -> Path | None:

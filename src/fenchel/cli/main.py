@@ -372,6 +372,12 @@ def _add_reproduce(commands: Any) -> None:
     parser.add_argument("--quick", action="store_true", help="fewer repeats, to see that it runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result to a file, or - to print it")
     parser.add_argument(
+        "--picture",
+        type=Path,
+        metavar="FILE",
+        help="also draw the result to a file (of experiments that have a figure)",
+    )
+    parser.add_argument(
         "--resume",
         type=Path,
         metavar="FILE",

@@ -6,8 +6,18 @@ Every function draws on the axes it is given, or on new ones, and returns them; 
 from __future__ import annotations
 
 from .classify import compare_losses, soft_predictions
+from .loss_trick import robust_regression
 from .online import regret
 from .rank import soft_permutation
 from .training import calibration, loss_curves, path
 
-__all__ = ["calibration", "compare_losses", "loss_curves", "path", "regret", "soft_permutation", "soft_predictions"]
+__all__ = [
+    "calibration",
+    "compare_losses",
+    "loss_curves",
+    "path",
+    "regret",
+    "robust_regression",
+    "soft_permutation",
+    "soft_predictions",
+]
