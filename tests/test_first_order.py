@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import sklearn
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
@@ -11,7 +13,8 @@ from fenchel.errors import IncompatiblePair, InvalidInput
 from fenchel.losses import CRF, Adversarial, AllThresholds, FenchelYoung, Hinge
 from fenchel.scorers import Kernel, Linear, LinearChain, Thresholds
 from fenchel.scorers.kernel import kernel_matrix
-from fenchel.solvers import LBFGS, SGD, Adam, BlockFrankWolfe, Pegasos, Proximal
+from fenchel.solvers import LBFGS, SGD, Adam, BlockFrankWolfe, Bundle, Pegasos, Proximal
+from fenchel.solvers.base import Objective, SharedObjective, make_objective
 from fenchel.structures import Birkhoff, Chains, OrderSimplex, Simplex
 
 
@@ -34,9 +37,9 @@ STOCHASTIC = [
 @pytest.mark.parametrize(
     ("loss", "solvers"),
     [
-        (FenchelYoung(OrderSimplex(4), "euclidean", multiplier=2.0), [*STOCHASTIC, Proximal(tol=1e-4)]),
-        (Adversarial(Simplex(3), ZeroOne()), STOCHASTIC),
-        (Hinge(Birkhoff(2), Hamming()), STOCHASTIC[:3]),
+        (FenchelYoung(OrderSimplex(4), "euclidean", multiplier=2.0), [*STOCHASTIC, Proximal(tol=1e-4), Bundle()]),
+        (Adversarial(Simplex(3), ZeroOne()), [*STOCHASTIC, Bundle(), Bundle(memory=4)]),
+        (Hinge(Birkhoff(2), Hamming()), [*STOCHASTIC[:3], Bundle()]),
     ],
     ids=["smooth", "game", "hinge"],
 )
@@ -102,6 +105,45 @@ def test_adam_and_sgd_train_sequences_of_different_lengths():
         found = solver.minimize(scorer, loss, v, 0.05)
         assert found.value - found.gap <= best.value <= found.value + 1e-9
         assert found.value <= 1.03 * best.value
+
+
+# -- bundles ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [Adversarial(Simplex(3), Absolute()), Hinge(OrderSimplex(4), Absolute()), FenchelYoung(Simplex(3), "kl")],
+    ids=repr,
+)
+def test_the_bundle_method_closes_its_gap_and_goes_on_from_its_planes(loss):
+    X, v = problem(loss.structure)
+    scorer = Linear(X, loss.structure.shape, intercept_scaling=1.0)
+    found = Bundle(tol=1e-8).minimize(scorer, loss, v, 0.02)
+    assert found.converged
+    assert found.n_iter < 150
+    other = BlockFrankWolfe(tol=1e-3, random_state=0).minimize(scorer, loss, v, 0.02)
+    assert found.value - found.gap <= other.value
+    assert other.value - other.gap <= found.value
+    again = Bundle(tol=1e-8).minimize(scorer, loss, v, 0.02, start=found.w, dual=found.dual)
+    assert again.n_iter <= 1
+    # planes of other inputs are not used, though truths and loss are the same
+    moved = Linear(X[::-1].copy(), loss.structure.shape, intercept_scaling=1.0)
+    fresh, led = (Bundle(tol=1e-6).minimize(moved, loss, v, 0.02, dual=dual) for dual in (None, found.dual))
+    assert fresh.value == led.value
+
+
+def test_the_bundle_method_takes_sequences_with_forbidden_labels():
+    rng = np.random.default_rng(8)
+    lengths = rng.integers(1, 5, size=20)
+    X = rng.normal(size=(lengths.sum(), 3))
+    chains = Chains(3, tied=True)
+    barred = np.zeros((3, 3), bool)
+    barred[0, 2] = True
+    scorer = LinearChain(X, lengths, chains, forbidden=(np.zeros(3, bool), barred))
+    v = chains.argmax(scorer.scores(rng.normal(size=scorer.weights_shape)))
+    found = Bundle(tol=1e-5).minimize(scorer, CRF(chains), v, 0.05)
+    exact = LBFGS(tol=1e-7).minimize(scorer, CRF(chains), v, 0.05)
+    assert found.value == pytest.approx(exact.value, rel=1e-4)
 
 
 # -- l1 ----------------------------------------------------------------------------------------------------------------
@@ -204,3 +246,62 @@ def test_thresholds_refuse_a_base_with_an_intercept_of_its_own():
         Thresholds(Linear(np.ones((2, 1)), (), intercept_scaling=1.0), 3)
     with pytest.raises(InvalidInput, match="base must give one score"):
         Thresholds(Linear(np.ones((2, 1)), (2,)), 3)
+
+
+# -- the search in thresholds -----------------------------------------------------------------------------------------
+
+
+@given(
+    st.integers(1, 8).flatmap(
+        lambda k: st.tuples(
+            st.lists(st.integers(-4, 4), min_size=k - 1, max_size=k - 1),
+            st.lists(st.tuples(st.integers(-9, 9), st.integers(0, k - 1)), min_size=1, max_size=6),
+        )
+    ),
+    st.sampled_from([0.5, 1.0, 0.37, 1e6]),
+)
+@settings(deadline=None, max_examples=60)
+def test_a_search_in_thresholds_gives_the_loss_of_all_grades(case, scale):
+    offsets, rows = case
+    offsets, s, y = (
+        scale * np.array(offsets, dtype=float),
+        scale * np.array([r[0] for r in rows], float),
+        [r[1] for r in rows],
+    )
+    grades = OrderSimplex(len(offsets) + 1)
+    loss = Adversarial(grades, Absolute())
+    found = loss.on_thresholds(s, offsets, np.array(y))
+    theta, v = s[:, None] + offsets, grades.encode(y)
+    np.testing.assert_allclose(found.value, loss.value(theta, v), atol=1e-12 * (1 + scale * 40))
+    # both grades are maximisers, though ties may be broken otherwise
+    f = grades.class_potentials(theta)
+    codes = np.arange(len(offsets) + 1)
+    rows = np.arange(len(s))
+    np.testing.assert_allclose((f - codes)[rows, found.low], (f - codes).max(axis=1), atol=1e-12 * (1 + scale * 40))
+    np.testing.assert_allclose((f + codes)[rows, found.high], (f + codes).max(axis=1), atol=1e-12 * (1 + scale * 40))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_objective_on_thresholds_is_the_written_out_one(weighted):
+    rng = np.random.default_rng(9)
+    X, y = rng.normal(size=(40, 3)), rng.integers(5, size=40)
+    weights = rng.integers(0, 3, size=40).astype(float) if weighted else None
+    grades = OrderSimplex(5)
+    scorer, loss, v = (
+        Thresholds(Linear(X, ()), 5, intercept_scaling=1.5),
+        Adversarial(grades, Absolute()),
+        grades.encode(y),
+    )
+    fast = make_objective(scorer, loss, v, 0.1, weights)
+    plain = Objective(scorer, loss, v, 0.1, weights)
+    assert isinstance(fast, SharedObjective)
+    assert type(make_objective(scorer, AllThresholds(grades), v, 0.1, weights)) is Objective
+    w, idx = rng.normal(size=scorer.weights_shape), np.array([4, 7, 9])
+    for one, other in ((fast, plain),):
+        np.testing.assert_allclose(one.value_and_grad(w)[0], other.value_and_grad(w)[0])
+        np.testing.assert_allclose(one.value_and_grad(w)[1], other.value_and_grad(w)[1], atol=1e-12)
+        np.testing.assert_allclose(one.batch_gradient(w, idx), other.batch_gradient(w, idx), atol=1e-12)
+    a, b = Bundle(tol=1e-6).minimize(scorer, loss, v, 0.05), BlockFrankWolfe(tol=1e-3).minimize(scorer, loss, v, 0.05)
+    assert b.value - b.gap <= a.value <= b.value + 1e-6
+    with pytest.raises(InvalidInput, match="scores hold NaN"):
+        fast.value_and_grad(np.full(scorer.weights_shape, np.nan))

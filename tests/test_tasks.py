@@ -274,7 +274,7 @@ class TestKernel:
             Kernel(X, (2,), kernel=lambda a, b: a @ b.T + np.arange(len(b)))
         with pytest.raises(InvalidInput, match="must give finite numbers of shape"):
             Kernel(X, (2,), kernel=lambda a, b: np.ones(3))
-        with pytest.raises(InvalidInput, match="partial_fit has no kernel"):
+        with pytest.raises(InvalidInput, match="weights of partial_fit grow with every example"):
             FenchelYoungClassifier(kernel="rbf").partial_fit(X, [0, 1, 0], classes=[0, 1])
 
 

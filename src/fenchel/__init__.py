@@ -19,10 +19,12 @@ _FUNCTIONS = {
 }
 
 _ESTIMATORS = (
+    "AdversarialClassifier",
     "BipartiteMatcher",
     "FenchelYoungClassifier",
     "LabelRanker",
     "LossTrickPredictor",
+    "MarginClassifier",
     "MultilabelClassifier",
     "OrdinalClassifier",
     "SequenceLabeler",
@@ -30,10 +32,10 @@ _ESTIMATORS = (
 
 # Written out, so that type checkers see what is exported; a test compares it with the above.
 __all__ = [
-    "BipartiteMatcher", "FenchelYoungClassifier", "LabelRanker", "LossTrickPredictor", "MultilabelClassifier",
-    "OrdinalClassifier", "SequenceLabeler", "__version__", "costs", "data", "decoders", "errors", "estimators",
-    "experiments", "get_threads", "load", "losses", "metrics", "model_selection", "online", "optim",
-    "plots", "save", "scorers", "set_threads", "solvers", "structures", "testing",
+    "AdversarialClassifier", "BipartiteMatcher", "FenchelYoungClassifier", "LabelRanker", "LossTrickPredictor",
+    "MarginClassifier", "MultilabelClassifier", "OrdinalClassifier", "SequenceLabeler", "__version__", "costs", "data",
+    "decoders", "errors", "estimators", "experiments", "get_threads", "load", "losses", "metrics", "model_selection",
+    "online", "optim", "plots", "save", "scorers", "set_threads", "solvers", "structures", "testing",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -57,8 +59,10 @@ if TYPE_CHECKING:
     )
     from ._core.parallel import get_threads, set_threads
     from ._core.saving import load, save
+    from .estimators.adversarial import AdversarialClassifier
     from .estimators.classify import FenchelYoungClassifier
     from .estimators.loss_trick import LossTrickPredictor
+    from .estimators.margin import MarginClassifier
     from .estimators.match import BipartiteMatcher
     from .estimators.multilabel import MultilabelClassifier
     from .estimators.ordinal import OrdinalClassifier

@@ -445,6 +445,8 @@ def _fill() -> None:
              "BlockFrankWolfe()")  # fmt: skip
     register("solver", "dual_projected", f"{v}.dual_projected:DualProjected",
              "accelerated projected steps on the dual, for losses with a smooth Ω", "DualProjected()")  # fmt: skip
+    register("solver", "bundle", f"{v}.bundle:Bundle", "a bundle method, for every loss: the fastest where there are kinks",
+             "Bundle()")  # fmt: skip
     register("solver", "pegasos", f"{v}.pegasos:Pegasos", "subgradient steps of length 1/(alpha t), for every loss",
              "Pegasos()")  # fmt: skip
     register("solver", "proximal", f"{v}.proximal:Proximal", "accelerated proximal gradient, for smooth losses, l2 or l1",
@@ -455,6 +457,7 @@ def _fill() -> None:
              "AveragedPerceptron()")  # fmt: skip
 
     register("state", "bcfw_dual", f"{v}.bcfw:DualState", "where block-coordinate Frank-Wolfe goes on from")
+    register("state", "bundle", f"{v}.bundle:BundleState", "where the bundle method goes on from")
     register("state", "pegasos", f"{v}.pegasos:PegasosState", "where Pegasos goes on from")
     register("state", "stream", f"{v}.sgd:StreamState", "where one-by-one learning goes on from")
 
@@ -490,6 +493,10 @@ def _fill() -> None:
     e = "fenchel.estimators"
     register("estimator", "fenchel_young_classifier", f"{e}.classify:FenchelYoungClassifier",
              "a class, by a projection loss", "FenchelYoungClassifier()")  # fmt: skip
+    register("estimator", "adversarial_classifier", f"{e}.adversarial:AdversarialClassifier",
+             "a class, trained for exactly the cost of a mistake", "AdversarialClassifier()")  # fmt: skip
+    register("estimator", "margin_classifier", f"{e}.margin:MarginClassifier",
+             "a class or a grade, by a margin loss", "MarginClassifier()")  # fmt: skip
     register("estimator", "ordinal_classifier", f"{e}.ordinal:OrdinalClassifier", "an ordered grade",
              "OrdinalClassifier()")  # fmt: skip
     register("estimator", "multilabel_classifier", f"{e}.multilabel:MultilabelClassifier", "a set of labels",

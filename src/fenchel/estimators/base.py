@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,9 +25,10 @@ from ..costs.own import CostFunction
 from ..decoders.base import Decoder
 from ..losses.base import Loss, Output
 from ..scorers.base import Scorer
-from ..scorers.kernel import Kernel
+from ..scorers.kernel import Expansion, Kernel
 from ..scorers.linear import Linear
 from ..solvers.base import Callback, Progress, Result, Solver
+from ..solvers.pegasos import Pegasos
 from ..solvers.sgd import StreamState, stream_steps
 
 __all__ = ["ALPHAS", "HeldOut", "LinearEstimator", "make_cost"]
@@ -72,6 +75,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
     warm_start: bool
     random_state: Any
     verbose: int
+    penalty: Any = "l2"
 
     loss_: Loss
     decoder_: Decoder
@@ -97,6 +101,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
             loss,
             v,
             self.alpha_,
+            penalty=self.penalty,
             sample_weight=sample_weight,
             start=start,
             dual=dual,
@@ -124,18 +129,27 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _train_part(self, X: Any, v: Array, loss: Loss, sample_weight: Array | None) -> None:
         """One gradient step per example, going on from the weights there are."""
-        if self.kernel is not None:
-            raise InvalidInput("partial_fit has no kernel: its weights would grow with every example; use fit")
+        pegasos = self.solver == "pegasos" or isinstance(self.solver, Pegasos)
+        if self.kernel is not None and not pegasos:
+            raise InvalidInput(
+                "with a kernel the weights of partial_fit grow with every example, which only solver='pegasos' does; use fit"
+            )
         if self.alpha == "cv":
             raise InvalidInput("partial_fit cannot choose alpha by cross-validation; give a number")
-        self.alpha_ = alpha = check_finite_positive(self.alpha, "alpha", zero=True)
+        if self.penalty != "l2":
+            raise InvalidInput(f"partial_fit takes the l2 penalty, but penalty is {self.penalty!r}; use fit")
+        self.alpha_ = alpha = check_finite_positive(self.alpha, "alpha", zero=not pegasos)
         loss.check_truths(v)
-        scorer = self._scorer(X, loss)
         state = getattr(self, "_stream", None)
+        if self.kernel is not None:
+            scorer = self._growing_scorer(X, loss)
+            state = state and StreamState(self.weights_, state.seen, state.curvature)
+        else:
+            scorer = self._scorer(X, loss)
         if state is None:
             old = getattr(self, "weights_", None)
             state = StreamState(scorer.zero_weights() if old is None else old)
-        self._stream = stream_steps(state, scorer, loss, v, alpha, sample_weight)
+        self._stream = stream_steps(state, scorer, loss, v, alpha, sample_weight, cautious=not pegasos)
         self.loss_ = loss
         self.weights_ = self._stream.w
         self.n_iter_ = 1
@@ -143,21 +157,42 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         self.converged_ = False
 
     def _scorer(self, X: Any, loss: Loss) -> Scorer:
+        return self._scorer_over(partial(Linear, X), loss)
+
+    def _scorer_over(self, make: Callable[..., Linear], loss: Loss) -> Scorer:
+        """The scorer of these inputs; ``make(shape, intercept_scaling=...)`` gives them linear scores of a shape."""
         scaling = check_finite_positive(self.intercept_scaling, "intercept_scaling") if self.fit_intercept else None
-        return Linear(X, loss.structure.shape, intercept_scaling=scaling)
+        return make(loss.structure.shape, intercept_scaling=scaling)
 
     def _training_scorer(self, X: Any, loss: Loss) -> Scorer:
         """The scorer of the training inputs; a kernel's map to coordinates is kept for predictions."""
         self.inputs_ = self.to_features_ = None
         if self.kernel is None:
             return self._scorer(X, loss)
-        scaling = check_finite_positive(self.intercept_scaling, "intercept_scaling") if self.fit_intercept else None
-        dense = X.toarray() if hasattr(X, "toarray") else X
-        scorer = Kernel(
-            dense, loss.structure.shape, kernel=self.kernel, params=self.kernel_params, intercept_scaling=scaling
-        )
-        self.inputs_, self.to_features_ = dense, scorer.to_features
-        return scorer
+        self.inputs_ = _dense(X)
+
+        def make(shape: tuple[int, ...], **options: Any) -> Linear:
+            made = Kernel(self.inputs_, shape, kernel=self.kernel, params=self.kernel_params, **options)
+            self.to_features_ = made.to_features
+            return made
+
+        return self._scorer_over(make, loss)
+
+    def _growing_scorer(self, X: Any, loss: Loss) -> Scorer:
+        """The scorer of new inputs over all inputs that were seen, with weights for the new ones."""
+        X = _dense(X)
+        old = getattr(self, "inputs_", None)
+        seen = 0 if old is None else len(old)
+        if hasattr(self, "weights_"):
+            if self.to_features_ is not None:  # weights of coordinates become coefficients of inputs
+                cut = self.to_features_.shape[1]
+                self.weights_ = np.concatenate([self.to_features_ @ self.weights_[:cut], self.weights_[cut:]])
+            new = np.zeros((len(X), *self.weights_.shape[1:]))
+            self.weights_ = np.concatenate([self.weights_[:seen], new, self.weights_[seen:]])
+        self.inputs_, self.to_features_ = X if old is None else np.concatenate([old, X]), None
+        gram = kernel_matrix(X, self.inputs_, self.kernel, self.kernel_params or {})
+        places = np.arange(seen, seen + len(X))
+        return self._scorer_over(lambda shape, **options: Expansion(gram, shape, places, **options), loss)
 
     def _choose_alpha(self, scorer: Scorer, loss: Loss, v: Array, sample_weight: Array | None) -> float:
         """The alpha of least mean cost in five folds; ties go to the larger one. Paths are warm-started."""
@@ -177,7 +212,14 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ConvergenceWarning)
                     result = solver.minimize(
-                        part, training, v[inside], alpha, sample_weight=weights, start=start, dual=dual
+                        part,
+                        training,
+                        v[inside],
+                        alpha,
+                        penalty=self.penalty,
+                        sample_weight=weights,
+                        start=start,
+                        dual=dual,
                     )
                 start, dual = result.w, result.dual
                 values = self._answer_costs(testing, testing.output(rest.scores(result.w)), v[outside])
@@ -215,6 +257,9 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         return made
 
     def _default_solver(self, loss: Loss) -> str:
+        """What ``solver="auto"`` takes."""
+        if self.penalty == "l1":
+            return "proximal" if loss.differentiable else "adam"
         return "lbfgs" if loss.differentiable else "bcfw"
 
     def _iterations(self, solver: str) -> int:
@@ -245,9 +290,10 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
     def _output(self, X: Any) -> Output:
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        if getattr(self, "to_features_", None) is not None:
-            dense = X.toarray() if hasattr(X, "toarray") else X
-            X = kernel_matrix(dense, self.inputs_, self.kernel, self.kernel_params or {}) @ self.to_features_
+        if getattr(self, "inputs_", None) is not None:
+            X = kernel_matrix(_dense(X), self.inputs_, self.kernel, self.kernel_params or {})
+            if self.to_features_ is not None:
+                X = X @ self.to_features_
         return self.loss_.output(self._scorer(X, self.loss_).scores(self.weights_))
 
     def predict_marginals(self, X: Any) -> Array:
@@ -312,3 +358,6 @@ class HeldOut:
             self.best = replace(progress, w=progress.w.copy())
         self.costs.append(cost)
         return len(self.costs) - 1 - int(np.argmin(self.costs)) >= self.patience
+def _dense(X: Any) -> Array:
+    dense: Array = X.toarray() if hasattr(X, "toarray") else X
+    return dense

@@ -8,12 +8,12 @@ from .._core import registry
 from .._core.types import Array
 from ..structures.base import Structure
 from ..structures.simplex import Simplex
-from .classes import ClassEstimator
+from .classes import ProjectionClassifier
 
 __all__ = ["FenchelYoungClassifier"]
 
 
-class FenchelYoungClassifier(ClassEstimator):
+class FenchelYoungClassifier(ProjectionClassifier):
     """A linear classifier trained by a projection loss and decoded for the cost of a mistake.
 
     Minimises the weighted mean of S(Wᵀx_i; φ(y_i)) + alpha/2 ‖W‖², where S is the Fenchel-Young loss of the chosen
@@ -26,9 +26,10 @@ class FenchelYoungClassifier(ClassEstimator):
     ----------
     regularizer : {"euclidean", "kl", "gibbs"} or Regularizer, default="euclidean"
         Ψ, which makes the loss.
-    cost : {"zero_one", "absolute"} or Cost, default="zero_one"
-        What a mistake costs; ``predict`` answers with the class of least expected cost. ``"absolute"`` takes the
-        classes, in sorted order, as grades.
+    cost : str, Cost, matrix, DataFrame, dict or callable, default="zero_one"
+        What a mistake costs; ``predict`` gives the answer of least expected cost. ``"absolute"`` and ``"squared"`` take
+        the classes, in sorted order, as grades. A matrix is C[answer, class]; a DataFrame has a row for each answer, a dict
+        is {answer: {class: cost}}, and a function takes the labels of an answer and a class.
     projection : {"simplex", "cube", "nonnegative", "reals"}, default="simplex"
         The set that scores are projected to.
     alpha : float or "cv", default=1e-3
@@ -132,7 +133,7 @@ class FenchelYoungClassifier(ClassEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _answers(self, k: int) -> Structure:
+    def _classes(self, k: int) -> Structure:
         return Simplex(k)
 
     def _projection_set(self, projection: str, k: int) -> Structure:

@@ -9,12 +9,12 @@ from ..structures.base import Structure
 from ..structures.cube import Cube
 from ..structures.order_simplex import OrderSimplex
 from ..structures.reals import NonNegative, Reals
-from .classes import ClassEstimator
+from .classes import ProjectionClassifier
 
 __all__ = ["OrdinalClassifier"]
 
 
-class OrdinalClassifier(ClassEstimator):
+class OrdinalClassifier(ProjectionClassifier):
     """A linear model of ordered grades: one score per threshold, projected so that thresholds stay in order.
 
     Minimises the weighted mean of S(Wᵀx_i; φ(y_i)) + alpha/2 ‖W‖², where φ(y) has a one for every threshold below the
@@ -26,8 +26,9 @@ class OrdinalClassifier(ClassEstimator):
     ----------
     regularizer : {"euclidean", "kl", "gibbs"} or Regularizer, default="euclidean"
         Ψ, which makes the loss.
-    cost : {"absolute", "zero_one"} or Cost, default="absolute"
-        What a mistake costs.
+    cost : str, Cost, matrix, DataFrame, dict or callable, default="absolute"
+        What a mistake costs: ``"absolute"``, ``"zero_one"``, ``"squared"``, a matrix C[answer, grade], a DataFrame with a
+        row for each answer, a dict {answer: {grade: cost}}, or a function of the labels of an answer and a grade.
     projection : {"order_simplex", "cube", "nonnegative", "reals"}, default="order_simplex"
         The set that scores are projected to. ``"cube"`` treats each threshold alone, ``"reals"`` does not project.
     alpha : float or "cv", default=1e-3
@@ -119,7 +120,7 @@ class OrdinalClassifier(ClassEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _answers(self, k: int) -> Structure:
+    def _classes(self, k: int) -> Structure:
         return OrderSimplex(k)
 
     def _projection_set(self, projection: str, k: int) -> Structure:

@@ -17,6 +17,7 @@ from .simplex import _row_max, _threshold
 __all__ = [
     "absolute_loss",
     "absolute_solve",
+    "absolute_thresholds",
     "abstention_loss",
     "abstention_solve",
     "squared_loss",
@@ -123,6 +124,37 @@ def absolute_loss(start: int, stop: int, f: Array, v: Array, value: Array, resid
         residual[i, low] += 0.5
         residual[i, high] += 0.5
         value[i] = slack - risk
+
+
+@kernel
+def absolute_thresholds(
+    start: int, stop: int, s: Array, breaks: Array, grades: Array, heights: Array, y: Array, value: Array,
+    low: Array, high: Array,
+) -> None:  # fmt: skip
+    """The loss where f_j = j s + heights_j, by two binary searches.
+
+    Only the corners (``grades``) of the concave hull of the heights can be best; ``breaks`` are minus its slopes, which
+    rise, so the best corner at s is the number of breaks below it.
+    """
+    for i in range(start, stop):
+        total = 0.0
+        for side in range(2):
+            t = s[i] - 1.0 if side == 0 else s[i] + 1.0
+            first = 0
+            last = len(breaks)
+            while first < last:
+                middle = (first + last) // 2
+                if breaks[middle] < t:
+                    first = middle + 1
+                else:
+                    last = middle
+            best = grades[first]
+            total += 0.5 * (best * t + heights[best])
+            if side == 0:
+                low[i] = best
+            else:
+                high[i] = best
+        value[i] = max(total - (y[i] * s[i] + heights[y[i]]), 0.0)
 
 
 @kernel

@@ -13,7 +13,7 @@ from .._core.errors import InvalidInput, MissingOracle, warn_user
 from .._core.types import Array, ArrayLike
 from ..costs.base import Cost
 from ..structures.base import Accuracy, Structure
-from .base import Evaluation, Loss, Output
+from .base import Evaluation, Loss, Output, SharedLosses
 from .games.base import Equilibrium, Game, find_game
 
 __all__ = ["Adversarial", "GameOutput"]
@@ -110,6 +110,13 @@ class Adversarial(Loss):
         found = self.game.evaluate(rows, points, self.accuracy)
         gradient = found.gradient.astype(rows.dtype, copy=False)
         return self._per_example(found.value, rows, batch), self.structure.restore(gradient, batch)
+
+    def on_thresholds(self, s: Array, offsets: Array, grades: Array) -> SharedLosses | None:
+        search = getattr(self.game, "on_thresholds", None)
+        if search is None or self.structure.class_coding != "thresholds":
+            return None
+        found: SharedLosses = search(s, offsets, grades)
+        return found
 
     def solve(self, theta: ArrayLike, start: Any = None) -> Equilibrium:
         """Both players' strategies at each row of scores, with the certified gap."""

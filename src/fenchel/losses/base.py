@@ -16,7 +16,7 @@ from .._core.ragged import Ragged
 from .._core.types import Array, ArrayLike
 from ..structures.base import Structure
 
-__all__ = ["Evaluation", "Loss", "Output"]
+__all__ = ["Evaluation", "Loss", "Output", "SharedLosses"]
 
 
 @dataclass
@@ -29,6 +29,17 @@ class Evaluation:
     """How far at most each value lies below the true one; None where values are exact."""
     state: Any = None
     """What starts a later evaluation of the same examples: it takes an index like an array. None where nothing does."""
+
+
+@dataclass
+class SharedLosses:
+    """Losses where the scores of an example are one number plus offsets for all; their residual is the mean of two grades,
+    ``low`` and ``high``, less the true one."""
+
+    value: Array
+    low: Array
+    high: Array
+    grades: Array
 
 
 class Loss(ABC):
@@ -104,6 +115,10 @@ class Loss(ABC):
         rows, batch = self._scores(theta)
         # items of different sizes stay one ragged array: what decoders do with it is arithmetic
         return Output(self, rows if isinstance(rows, Ragged) else self.structure.restore(rows, batch))
+
+    def on_thresholds(self, s: Array, offsets: Array, grades: Array) -> SharedLosses | None:
+        """The losses of grades at the scores s_i + offset_j, where that is faster than writing them out; else None."""
+        return None
 
     def take(self, idx: Any) -> Loss:
         """The loss for some examples of the batch; itself unless its structure or its cost differ from one to the next."""

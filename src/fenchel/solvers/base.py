@@ -22,10 +22,11 @@ from .._core import registry
 from .._core.checks import check_choice, check_finite_positive
 from .._core.errors import IncompatiblePair, InvalidInput, warn_user
 from .._core.parallel import single_blas_thread
-from .._core.ragged import scale_items
+from .._core.ragged import Ragged, inner, scale_items
 from .._core.types import Array
-from ..losses.base import Evaluation, Loss
+from ..losses.base import Evaluation, Loss, SharedLosses
 from ..scorers.base import Index, Scorer
+from ..scorers.thresholds import Thresholds
 
 __all__ = ["PENALTIES", "Callback", "Objective", "Progress", "Result", "Solver"]
 
@@ -130,8 +131,37 @@ class Objective:
 
     def mean_loss(self, w: Array) -> tuple[float, Array]:
         """The weighted mean of the losses and its gradient, without the penalty."""
-        found = self.evaluate(self.scorer.scores(w))
-        return self.mean(found.value), self.weighted_adjoint(found.gradient)
+        mean, residual = self.mean_at(self.scores(w))
+        return mean, self.weighted_adjoint(residual)
+
+    # Solvers that look at the whole mean loss, and not at each example, ask these; scores and residuals are theirs to hand
+    # back and mix only.
+
+    def scores(self, w: Array) -> Any:
+        """The scores of all examples."""
+        return self.scorer.scores(w)
+
+    def mean_at(self, theta: Any) -> tuple[float, Any]:
+        """The weighted mean of the losses at scores, and their residuals."""
+        found = self.evaluate(theta)
+        return self.mean(found.value), found.gradient
+
+    def mix(self, theta: Any, other: Any, share: float) -> Any:
+        """Scores on the line to others, or None where some are -inf."""
+        flat = theta.flat if isinstance(theta, Ragged) else theta
+        return (1 - share) * theta + share * other if np.isfinite(flat).all() else None
+
+    def mean_inner(self, theta: Any, other: Any, residual: Any) -> float | None:
+        """The weighted mean of ⟨other − theta, residual⟩, or None where some scores are -inf."""
+        flat = theta.flat if isinstance(theta, Ragged) else theta
+        return self.mean(inner(other - theta, residual, np.float64)) if np.isfinite(flat).all() else None
+
+    def batch_gradient(self, w: Array, idx: Array) -> Array:
+        """The mean gradient of the losses of some examples, weighted so that its mean over batches is that of the loss."""
+        found = self.evaluate(self.scorer.scores(w, idx), idx)
+        if self.p is None:
+            return self.scorer.adjoint(found.gradient, idx) / len(idx)
+        return self.scorer.adjoint(scale_items(found.gradient, self.p[idx] * (self.scorer.n_examples / len(idx))), idx)
 
     def value_and_grad(self, w: Array) -> tuple[float, Array]:
         value, gradient = self.mean_loss(w)
@@ -165,6 +195,76 @@ class Objective:
         return mean + self.alpha * size, max(gap, 0.0) + self.inner_gap
 
 
+class SharedObjective(Objective):
+    """P(w) for grades with thresholds of one direction, where the loss is found by a search in them.
+
+    Scores are kept as one number for each example and the offsets of all; nothing as long as the grades is written for
+    each example. What asks for scores of single examples gets them written out, as from any objective.
+    """
+
+    scorer: Thresholds
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.grades = np.ascontiguousarray(self.loss.structure.decode(self.v), dtype=np.int64)
+
+    def scores(self, w: Array) -> Any:
+        return self.scorer.split(w)
+
+    def _find(self, theta: tuple[Array, Array], grades: Array) -> SharedLosses:
+        for part in theta:
+            if not np.isfinite(part).all():
+                raise InvalidInput("scores hold NaN or an infinity; check X and the weights to start from")
+        found = self.loss.on_thresholds(*theta, grades)
+        assert found is not None
+        return found
+
+    def mean_at(self, theta: Any) -> tuple[float, Any]:
+        found = self._find(theta, self.grades)
+        self.inner_gap = 0.0
+        shared, offsets = self._residual(found, self.p)
+        return self.mean(found.value), (shared, offsets)
+
+    def _residual(self, found: SharedLosses, p: Array | None) -> tuple[Array, Array]:
+        """The residual in each score, and the weighted mean residual in the offsets."""
+        k = self.scorer.grades
+        counts = (
+            0.5 * np.bincount(found.low, p, k) + 0.5 * np.bincount(found.high, p, k) - np.bincount(found.grades, p, k)
+        )
+        above = np.cumsum(counts[:0:-1])[::-1]
+        return 0.5 * (found.low + found.high) - found.grades, above / (len(found.grades) if p is None else 1.0)
+
+    def mix(self, theta: Any, other: Any, share: float) -> Any:
+        return tuple((1 - share) * a + share * b for a, b in zip(theta, other, strict=True))
+
+    def mean_inner(self, theta: Any, other: Any, residual: Any) -> float | None:
+        return self.mean((other[0] - theta[0]) * residual[0]) + float((other[1] - theta[1]) @ residual[1])
+
+    def weighted_adjoint(self, residual: Any) -> Array:
+        if not isinstance(residual, tuple):
+            return super().weighted_adjoint(residual)
+        shared, offsets = residual
+        n = self.scorer.n_examples
+        return self.scorer.join(shared / n if self.p is None else shared * self.p, offsets)
+
+    def batch_gradient(self, w: Array, idx: Array) -> Array:
+        found = self._find(self.scorer.split(w, idx), self.grades[idx])
+        factor = 1.0 if self.p is None else self.p[idx] * self.scorer.n_examples
+        share = np.broadcast_to(factor / len(idx), (len(idx),))
+        shared, offsets = self._residual(found, share)
+        return self.scorer.join(shared * share, offsets, idx)
+
+
+def make_objective(
+    scorer: Scorer, loss: Loss, v: Array, alpha: float, sample_weight: Array | None, penalty: str = "l2"
+) -> Objective:
+    """The training objective, in the form that is fastest for this scorer and this loss."""
+    shares = isinstance(scorer, Thresholds) and loss.on_thresholds(
+        np.zeros(0), np.zeros(scorer.grades - 1), np.zeros(0, int)
+    )
+    return (SharedObjective if shares else Objective)(scorer, loss, v, alpha, sample_weight, penalty)
+
+
 class Solver(ABC):
     """Minimises the training objective over weights."""
 
@@ -194,7 +294,7 @@ class Solver(ABC):
         Ctrl-C ends it with the weights so far, and ``interrupted`` set.
         """
         self._check_loss(loss)
-        objective = Objective(scorer, loss, v, alpha, sample_weight, penalty)
+        objective = make_objective(scorer, loss, v, alpha, sample_weight, penalty)
         if penalty not in self.penalties:
             able = [e.class_name for e in registry.entries("solver") if penalty in e.load().penalties]
             raise IncompatiblePair(f"{self!r} does not take penalty={penalty!r}; use {' or '.join(able)}")

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._core.checks import check_count, check_finite_positive, check_generator
-from .._core.ragged import scale_items
 from .._core.types import Array
 from .base import Callback, Objective, Progress, Result, Solver
 
@@ -75,20 +74,11 @@ class MiniBatch(Solver):
         order = rng.permutation(n)
         for first in range(0, n, self.batch_size):
             idx = np.sort(order[first : first + self.batch_size])
-            self._step(objective, state, w, batch_gradient(objective, w, idx))
+            self._step(objective, state, w, objective.batch_gradient(w, idx))
 
     def _certified(self, objective: Objective, w: Array, n_iter: int) -> Result:
         value, gap = objective.certify(w)
         return Result(w=w.copy(), value=value, gap=gap, n_iter=n_iter, converged=gap <= self.tol * abs(value))
-
-
-def batch_gradient(objective: Objective, w: Array, idx: Array) -> Array:
-    """The mean gradient of the losses of some examples, weighted so that its mean over batches is that of the loss."""
-    found = objective.evaluate(objective.scorer.scores(w, idx), idx)
-    if objective.p is None:
-        return objective.scorer.adjoint(found.gradient, idx) / len(idx)
-    share = objective.p[idx] * (objective.scorer.n_examples / len(idx))
-    return objective.scorer.adjoint(scale_items(found.gradient, share), idx)
 
 
 def soft_threshold(w: Array, amount: Array | float) -> None:

@@ -92,12 +92,20 @@ class StreamState:
 
 
 def stream_steps(
-    state: StreamState, scorer: Scorer, loss: Loss, v: Array, alpha: float, sample_weight: Array | None = None
+    state: StreamState,
+    scorer: Scorer,
+    loss: Loss,
+    v: Array,
+    alpha: float,
+    sample_weight: Array | None = None,
+    *,
+    cautious: bool = True,
 ) -> StreamState:
     """One gradient step on S(θ_i; v_i) + alpha/2 ‖w‖² for each example in turn, of length 1 / (L + alpha t).
 
     L is the largest curvature met, so no step overshoots, and alpha t takes over in the long run, which makes the
-    method converge. Examples are taken one at a time, so chunks of any size give the same weights.
+    method converge. Without ``cautious`` L is zero, which is Pegasos. Examples are taken one at a time, so chunks of any
+    size give the same weights.
     """
     w = state.w.copy()
     seen, curvature = state.seen, state.curvature
@@ -106,9 +114,10 @@ def stream_steps(
         idx = slice(i, i + 1)
         weight = 1.0 if sample_weight is None else float(sample_weight[i])
         theta = scorer.scores(w, idx)
-        _, residual = loss.value_and_grad(theta, v[idx])
-        unit = float(scorer.quadratic(replaced(residual, np.ones_like), idx)[0]) / max(residual.size, 1)
-        curvature = max(curvature, smoothness * unit * max(weight, 1.0))
+        _, residual = loss.take(idx).value_and_grad(theta, v[idx])
+        if cautious:
+            unit = float(scorer.quadratic(replaced(residual, np.ones_like), idx)[0]) / max(residual.size, 1)
+            curvature = max(curvature, smoothness * unit * max(weight, 1.0))
         seen += 1
         step = 1.0 / (curvature + alpha * seen)
         w *= 1.0 - step * alpha
