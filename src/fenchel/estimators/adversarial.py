@@ -9,7 +9,7 @@ import numpy as np
 from .._core.checks import as_float_array, check_choice
 from .._core.errors import IncompatiblePair
 from .._core.types import Array
-from ..costs.base import Cost
+from ..costs.base import Cost, affine_form
 from ..costs.cost_matrix import CostMatrices
 from ..costs.scaled import Scaled
 from ..decoders.base import Decoder
@@ -189,6 +189,7 @@ class AdversarialClassifier(ScoredClassifier):
         cost, answers = labelled_cost(self.cost, classes, structure)
         self.cost_, self.answers_ = with_abstention(cost, answers, self.abstain, self.abstain_label)
         loss = Adversarial(structure, self.cost_, smoothing=self.smoothing)
+        affine_form(self.cost_, loss.answers, structure)  # a matrix of another size is refused here
         decoder: Decoder = Likeliest()
         if check_choice(self.decoding, "decoding", ("likeliest", "map")) == "map":
             if loss.answers.n_vertices != len(classes):

@@ -78,7 +78,7 @@ def with_abstention(cost: Cost, answers: Array, price: Any, label: Any) -> tuple
     if not isinstance(cost, Abstain):
         return cost, answers
     if label is None:
-        label = -1 if answers.dtype.kind in "iuf" else "abstain"
+        label = answers.dtype.type(-1).item() if answers.dtype.kind in "if" else "abstain"
     if label in answers.tolist():
         raise InvalidInput(f"abstain_label is {label!r}, which is a class too; choose another")
     return cost, _array([*answers.tolist(), label])
