@@ -358,6 +358,8 @@ class HeldOut:
             self.best = replace(progress, w=progress.w.copy())
         self.costs.append(cost)
         return len(self.costs) - 1 - int(np.argmin(self.costs)) >= self.patience
+
+
 def _dense(X: Any) -> Array:
     dense: Array = X.toarray() if hasattr(X, "toarray") else X
     return dense

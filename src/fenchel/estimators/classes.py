@@ -113,7 +113,8 @@ class ClassEstimator(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Array:
         """The answer for each row."""
         check_is_fitted(self)
-        return np.asarray(self.answers_[self.decoder_.decode(self._output(X))])
+        answers = getattr(self, "answers_", self.classes_)  # models saved before there were others than classes
+        return np.asarray(answers[self.decoder_.decode(self._output(X))])
 
 
 def _has_probabilities(self: ProjectionClassifier) -> bool:

@@ -12,7 +12,7 @@ from .._core.checks import check_choice, check_finite_positive, check_generator
 from .._core.errors import InvalidInput
 from .._core.types import Array
 from ..costs.base import Cost, cost_table
-from ..losses.base import Loss
+from ..losses.base import Loss, Output
 from ..scorers.base import Scorer
 from ..scorers.linear import Linear
 from ..scorers.thresholds import Thresholds
@@ -46,13 +46,13 @@ class ScoredClassifier(ClassEstimator):
         scaling = check_finite_positive(self.intercept_scaling, "intercept_scaling")
         return Thresholds(make(()), loss.structure.n_vertices or 1, intercept_scaling=scaling)
 
-    def _held_out_costs(self, loss: Loss, theta: Any, v: Any) -> Array:
-        cost = getattr(loss, "cost", self.cost_) if self._trains_for_cost else self.cost_
-        return cost(self.decoder_.decode(loss.output(theta)), loss.structure.decode(v))
+    def _answer_costs(self, loss: Loss, output: Output, v: Array) -> Array:
+        cost: Cost = getattr(loss, "cost", self.cost_) if self._trains_for_cost else self.cost_
+        return cost(self.decoder_.decode(output), loss.structure.decode(v))
 
-    def _best_solver(self, loss: Loss) -> str:
+    def _default_solver(self, loss: Loss) -> str:
         # a tenth to a thousandth of the time of "bcfw" where alpha is small, see docs/architecture.md
-        return "bundle" if self.penalty == "l2" and not loss.differentiable else super()._best_solver(loss)
+        return "bundle" if self.penalty == "l2" and not loss.differentiable else super()._default_solver(loss)
 
     _trains_for_cost = False
     """Whether the loss's own cost, which may differ from one example to the next, is what answers cost."""
