@@ -114,7 +114,7 @@ def _argmax(n: int, single_root: bool) -> Case:
         make=lambda rng: rng.normal(size=(_BATCH, n, n + 1)),
         ours=Contender("fenchel argmax", _ours(n, 1, single_root, "argmax"), threads="each"),
         peers=tuple(peers),
-        # the value of the relaxation at the zero of the cost: what the C routine or networkx find must be it
+        # by another loop of ours; that the C routine, SuPar and networkx reach the same score is checked with it
         reference=lambda theta: (_tree(n, 1, single_root).k_best(theta, 1)[0])[:, 0],
         measure=measure,
         goals={"score off by": 1e-10},
@@ -189,7 +189,7 @@ def _marginals(n: int) -> Case:
                 note="adds 1e-5 to every arc",
             ),
             Contender("NumPy inverse (reference)", lambda setting: _by_determinant, threads="each", in_target=False),
-        ),  # fmt: skip
+        ),
         reference=_by_determinant,
         measure=measure,
         goals={"log-partition off by": 1e-10, "marginals off by": 1e-10},

@@ -10,10 +10,12 @@ from .loss_trick import robust_regression
 from .online import regret
 from .rank import soft_permutation
 from .training import calibration, loss_curves, path
+from .tree import convergence
 
 __all__ = [
     "calibration",
     "compare_losses",
+    "convergence",
     "loss_curves",
     "path",
     "regret",
