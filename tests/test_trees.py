@@ -10,7 +10,9 @@ from scipy.optimize import LinearConstraint, linprog, minimize
 
 from fenchel.costs import Hamming
 from fenchel.errors import InvalidInput, MissingOracle
+from fenchel.experiments import projection_convergence
 from fenchel.losses import CRF, Adversarial, FenchelYoung, Hinge
+from fenchel.plots import convergence
 from fenchel.structures import (
     Arborescence,
     Arborescences,
@@ -588,3 +590,22 @@ def test_higher_order_parts_are_checked():
     with pytest.raises(InvalidInput, match="none among 3 words"):
         HigherOrderTree(3, [((0, 1), (0, 4))])
     assert HigherOrderTree(3, "siblings") == HigherOrderTree(3, HigherOrderTree(3, "siblings").parts)
+
+
+# -- the experiment ----------------------------------------------------------------------------------------------------
+
+
+def test_the_experiment_measures_certified_gaps_and_all_methods_approach_the_projection():
+    result = projection_convergence.run(quick=True)
+    assert {len(row) for row in result["rows"]} == {len(result["columns"])}
+    times = result["values"]["times"]
+    assert all(t["reached"] == 1 for t in times if t["method"] in ("active-set", "admm"))
+    assert any(t["reached"] < 1 for t in times if t["method"] == "frank-wolfe")
+    for by_method in result["values"]["curves"].values():
+        assert set(by_method) == {"active set", "Frank-Wolfe, line search", "Frank-Wolfe, 2/(t + 2)", "ADMM"}
+        for name, curve in by_method.items():
+            assert len(curve["iterations"]) == len(curve["distance"]) == len(curve["standard_error"])
+            assert curve["distance"][-1] < 0.3 * curve["distance"][0]
+            assert name not in ("active set", "ADMM") or curve["distance"][-1] < 1e-8
+        ax = convergence(by_method)
+        assert [text.get_text() for text in ax.get_legend().get_texts()] == list(by_method)

@@ -1,9 +1,9 @@
 """How fast do methods project onto a tree polytope? Figure 1 of Li et al. (2022), with the others of ours beside.
 
 Li, Saeed, Zhang, Ziebart and Gimpel, "Moment distributionally robust tree structured prediction" (2022): 100 random points of
-[-5, 5]^75 on a graph of 5 nodes with 3 parallel arcs between any two. (15 of the 75 are arcs into the root or from a word to itself, which no
-tree has.) The released code projects with a single-root maximiser in one method and onto multi-root sets in the other;
-here each polytope has all methods.
+[-5, 5]^75 on a graph of 5 nodes with 3 parallel arcs between any two. (27 of the 75 are arcs into the root or from a node to
+itself, which no tree has.) The released code projects with a single-root maximiser in one method and onto multi-root sets in
+the other; here each polytope has all methods.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMES = {
     "admm": "ADMM",
 }
 _GAPS = (1e-3, 1e-6, 1e-9)
-_STEPS = tuple(sorted({int(round(10 ** (k / 8))) for k in range(25)}))  # 1 to 1000, evenly on a logarithmic scale
+_STEPS = tuple(sorted({round(10 ** (k / 8)) for k in range(25)}))  # 1 to 1000, evenly on a logarithmic scale
 
 
 def run(
@@ -61,7 +61,9 @@ def run(
                 iterations = float(np.median(info.n_iter))
                 times.append({"set": title, "tree": repr(tree), "method": method, "gap": gap, "seconds": seconds,
                               "iterations": iterations, "reached": reached})  # fmt: skip
-                cells.append(f"{iterations:.0f} ({1e3 * seconds:.2f} ms)" if reached == 1 else f"{reached:.0%} in {most}")
+                cells.append(
+                    f"{iterations:.0f} ({1e3 * seconds:.2f} ms)" if reached == 1 else f"{reached:.0%} in {most}"
+                )
             rows.append([title, repr(tree), _NAMES[method], *cells])
     drawn = {repr(tree): curves(tree, theta) for _, tree, theta in sets[:2]}
     return {
@@ -69,8 +71,8 @@ def run(
         "columns": ["points", "polytope", "method", *(f"gap {gap:.0e}" for gap in _GAPS)],
         "rows": rows,
         "notes": [
-            f"{n} points on 5 nodes; all points of a row at once. An iteration is a call of argmax (active set, Frank-Wolfe), or an update",
-            "of all copies (ADMM, which certifies every 25 and whose last step, onto the hull of trees, is in its time).",
+            f"{n} points on 5 nodes; all points of a row at once. An iteration is a call of argmax (active set, Frank-Wolfe),",
+            "or an update of all copies (ADMM, which certifies every 25, and whose last step onto the hull is in its time).",
         ],
         "values": {"times": times, "curves": drawn},
     }
