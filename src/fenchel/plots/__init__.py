@@ -19,10 +19,7 @@ __all__ = [
     "loss_curves",
     "path",
     "regret",
-<<<<<<< HEAD
     "robust_regression",
-=======
->>>>>>> 2ed3537 (Trees: a page, a picture, how they are cut)
     "soft_permutation",
     "soft_predictions",
 ]
