@@ -21,8 +21,18 @@ def blocks(page, language):
     return [code for kind, code in BLOCK.findall(page.read_text()) if kind == language]
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
+def with_python():
+    """The pages with code; those whose code is for PyTorch are marked."""
+    for page in PAGES:
+        code = "".join(blocks(page, "python"))
+        if code:
+            yield pytest.param(page, marks=[pytest.mark.torch] if "import torch" in code else [], id=page.name)
+
+
+@pytest.mark.parametrize("page", with_python())
 def test_python_blocks(page, monkeypatch, tmp_path):
+    if "import torch" in page.read_text():
+        pytest.importorskip("torch")
     module = types.ModuleType("docs_page")  # a real module, so that what the page defines can be pickled
     monkeypatch.setitem(sys.modules, "docs_page", module)
     monkeypatch.chdir(tmp_path)

@@ -527,5 +527,16 @@ def _fill() -> None:
     register("estimator", "tag_model", "fenchel.cli.tag_model:TagModel", "a tagger of column files")
     register("estimator", "table_model", "fenchel.cli.model:TableModel", "a model with the table encoder before it")
 
+    n = "fenchel.nn"  # needs PyTorch
+    register("layer", "project", f"{n}.layers:Project", "Euclidean projection: sparsemax, SparseMAP, soft ranks")
+    register("layer", "kl_project", f"{n}.layers:KLProject", "Kullback-Leibler projection: softmax, Sinkhorn")
+    register("layer", "marginals", f"{n}.layers:Marginals", "Gibbs marginals")
+    register("layer", "argmax", f"{n}.layers:Argmax", "a vertex of highest score, with the derivative zero")
+    register("layer", "structured_loss", f"{n}.losses:StructuredLoss", "any loss of the library")
+    register("layer", "fenchel_young_loss", f"{n}.losses:FenchelYoungLoss", "the loss of a regularizer on a structure")
+    register("layer", "crf_loss", f"{n}.losses:CRFLoss", "minus the log-probability of the truth")
+    register("layer", "adversarial_loss", f"{n}.losses:AdversarialLoss", "the loss of a mistake cost, as a game")
+    register("layer", "hinge_loss", f"{n}.losses:HingeLoss", "structured hinge")
+
 
 _fill()

@@ -439,12 +439,8 @@ class Structure(ABC):
         if isinstance(result, Solved):
             points = self._restore(result.points, batch, dtype)
             result.points = points
-            if not return_info and not result.converged.all():
-                i = int(np.argmax(np.where(result.converged, -np.inf, result.error)))
-                warn_user(
-                    f"a projection on {self!r} stopped after {int(result.n_iter[i])} iterations with the error "
-                    f"{result.error[i]:.2g} (sample {i}); raise max_iter or tol, or scale the scores down"
-                )
+            if not return_info:
+                self.warn_unsolved(result)
         else:
             points = self._restore(result, batch, dtype)
         if not return_info:
@@ -453,6 +449,15 @@ class Structure(ABC):
             n = int(np.prod(batch))
             result = Solved(points, np.zeros(n), np.zeros(n, dtype=np.int64), np.ones(n, dtype=bool))
         return points, result
+
+    def warn_unsolved(self, solved: Solved) -> None:
+        """Warn of the row whose projection is farthest from done, if there is one."""
+        if not solved.converged.all():
+            i = int(np.argmax(np.where(solved.converged, -np.inf, solved.error)))
+            warn_user(
+                f"a projection on {self!r} stopped after {int(solved.n_iter[i])} iterations with the error "
+                f"{solved.error[i]:.2g} (sample {i}); raise max_iter or tol, or scale the scores down"
+            )
 
     def _check_inside(self, rows: Array) -> None:
         if len(rows) == 0:

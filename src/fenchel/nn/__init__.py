@@ -1,0 +1,25 @@
+"""What if scores come from a network? Losses and layers for PyTorch (optional extra ``fenchel[torch]``)."""
+
+from __future__ import annotations
+
+from .._core.errors import MissingDependency
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError:
+    raise MissingDependency("fenchel.nn needs PyTorch: pip install 'fenchel[torch]'") from None
+
+from .layers import Argmax, KLProject, Marginals, Project
+from .losses import AdversarialLoss, CRFLoss, FenchelYoungLoss, HingeLoss, StructuredLoss
+
+__all__ = [
+    "AdversarialLoss",
+    "Argmax",
+    "CRFLoss",
+    "FenchelYoungLoss",
+    "HingeLoss",
+    "KLProject",
+    "Marginals",
+    "Project",
+    "StructuredLoss",
+]
