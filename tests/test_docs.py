@@ -29,7 +29,7 @@ def with_python():
             yield pytest.param(page, marks=[pytest.mark.torch] if "import torch" in code else [], id=page.name)
 
 
-@pytest.mark.parametrize("page", with_python())
+@pytest.mark.parametrize("page", list(with_python()))
 def test_python_blocks(page, monkeypatch, tmp_path):
     if "import torch" in page.read_text():
         pytest.importorskip("torch")
