@@ -12,43 +12,63 @@ __all__ = ["decompose", "kl_isotonic", "project", "sample"]
 
 
 @kernel
-def project(start: int, stop: int, theta: Array, order: Array, weights: Array, out: Array) -> None:
+def project(start: int, stop: int, theta: Array, ascending: Array, weights: Array, out: Array) -> None:
     """out[i] = the projection of theta[i] onto the hull of the permutations of ``weights`` (decreasing).
 
-    With the scores sorted by ``order`` it is theta minus the non-increasing sequence nearest to theta - weights.
+    With the scores in decreasing order it is theta minus the non-increasing sequence nearest to theta - weights. That is
+    constant on blocks of neighbouring scores, so a score's block is found by its value: the order of the scores is
+    not needed, only the sorted scores (``ascending``), which numpy makes ten times as fast.
     """
     n = theta.shape[1]
-    sums = np.empty(n)
-    lengths = np.empty(n)
+    sums, lengths = np.empty(n), np.empty(n)
+    tops, heights, means = np.empty(n), np.empty(n), np.empty(n)
     for i in range(start, stop):
-        last = -1
-        for r in range(n):
-            total = theta[i, order[i, r]] - weights[r]
-            length = 1.0
-            while last >= 0 and sums[last] * length <= total * lengths[last]:
-                total += sums[last]
-                length += lengths[last]
-                last -= 1
-            last += 1
-            sums[last] = total
-            lengths[last] = length
+        last = 0  # blocks before the one under way, which stays in registers
+        total = ascending[i, n - 1] - weights[0]
+        length = 1.0
+        for r in range(1, n):
+            value = ascending[i, n - 1 - r] - weights[r]
+            if total <= value * length:
+                total += value
+                length += 1.0
+                while last > 0 and sums[last - 1] * length <= total * lengths[last - 1]:
+                    last -= 1
+                    total += sums[last]
+                    length += lengths[last]
+            else:
+                sums[last] = total
+                lengths[last] = length
+                last += 1
+                total = value
+                length = 1.0
+        sums[last] = total
+        lengths[last] = length
         r = 0
         for b in range(last + 1):
             # within a block: mean of its weights + deviation of the score from the block's mean score, so that large
             # scores cancel before the small weights are added
             size = int(lengths[b])
+            top = ascending[i, n - 1 - r]
             mean_weight = 0.0
-            base = theta[i, order[i, r]]
             mean_score = 0.0
             for q in range(r, r + size):
                 mean_weight += weights[q]
-                mean_score += theta[i, order[i, q]] - base
-            mean_weight /= size
-            mean_score /= size
-            for q in range(r, r + size):
-                j = order[i, q]
-                out[i, j] = weights[r] if size == 1 else mean_weight + ((theta[i, j] - base) - mean_score)
+                mean_score += ascending[i, n - 1 - q] - top
+            tops[b] = top
+            heights[b] = mean_weight / size if size > 1 else weights[r]
+            means[b] = mean_score / size
             r += size
+        for j in range(n):
+            score = theta[i, j]
+            b = 0
+            high = last
+            while b < high:  # the last block whose largest score is not below this one
+                middle = (b + high + 1) // 2
+                if tops[middle] >= score:
+                    b = middle
+                else:
+                    high = middle - 1
+            out[i, j] = heights[b] + ((score - tops[b]) - means[b])
 
 
 @exact_kernel

@@ -139,7 +139,9 @@ class Permutahedron(Structure):
 
     def _project(self, rows: Array, accuracy: Accuracy) -> Array:
         out = np.empty_like(rows)
-        parallel.run(kernels.project, len(rows), rows.size, rows, _descending(rows), self._w, out)
+        ascending = np.empty_like(rows)
+        parallel.run(_sort_values, len(rows), rows.size, rows, ascending)
+        parallel.run(kernels.project, len(rows), rows.size, rows, ascending, self._w, out)
         return out
 
     def _kl_project(self, rows: Array, accuracy: Accuracy) -> Array:
@@ -172,6 +174,11 @@ class Permutahedron(Structure):
         ordered = -np.sort(-rows.astype(np.float64), axis=-1)
         excess = np.cumsum(ordered - self._w, axis=-1)
         return np.maximum(excess.max(axis=-1, initial=0.0), np.abs(excess[:, -1]))
+
+
+def _sort_values(start: int, stop: int, rows: Array, ascending: Array) -> None:
+    ascending[start:stop] = rows[start:stop]
+    ascending[start:stop].sort(axis=-1)
 
 
 def _descending(rows: Array) -> Array:
