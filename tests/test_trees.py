@@ -609,3 +609,25 @@ def test_the_experiment_measures_certified_gaps_and_all_methods_approach_the_pro
             assert name not in ("active set", "ADMM") or curve["distance"][-1] < 1e-8
         ax = convergence(by_method)
         assert [text.get_text() for text in ax.get_legend().get_texts()] == list(by_method)
+
+
+@pytest.mark.parametrize(
+    "tree", [Arborescence(16), DependencyTree(16), DependencyTree(8, labels=2), SpanningTree(16)], ids=repr
+)
+def test_kl_projections_cut_off_sets_that_get_too_little(tree):
+    """Groups of four that would rather stay among themselves, so that many cuts are tight."""
+    rng = np.random.default_rng(13)
+    if isinstance(tree, SpanningTree):
+        near = tree._pairs[0] // 4 == tree._pairs[1] // 4
+    else:
+        near = np.arange(tree.n)[:, None] // 4 == (np.arange(tree.n + 1) - 1) // 4
+        near = near if tree.labels == 1 else near[..., None]
+    theta = rng.normal(size=tree.shape) + 4.0 * near
+    mu, info = tree.kl_project(theta, return_info=True)
+    assert info.converged.all()
+    assert info.error.max() <= 1e-9
+    # the distance that the maximiser's active set finds is a second opinion on what is inside
+    assert np.abs(tree.project(mu, tol=1e-14) - mu).max() <= 1e-6
+    slope = np.where(mu > 0, theta - 1 - np.log(np.maximum(mu, 1e-300)), -np.inf)
+    best = tree.argmax(slope)
+    assert abs((np.where(mu > 0, slope, 0) * (best - mu)).sum()) <= 1e-9

@@ -14,15 +14,19 @@ from .._core.checks import as_float_array, check_count, for_kernels
 from .._core.errors import InvalidInput
 from .._core.ragged import Ragged, inner, offsets_of
 from .._core.types import Array, ArrayLike, IntArray
-from ..kernels import lifted_tree
+from ..kernels import lifted_tree, tree_cuts
 from ..kernels import spanning_tree as kernels
 from ..kernels.arborescence import IMPOSSIBLE
 from .base import Accuracy, Solved, Structure
 from .ragged import Family, project_padded
 from .tree import Arborescence
+from .tree_entropy import CutSolution, project_with_cuts, solve_entropic
 from .tree_projection import Graph, ProjectedTrees
 
 __all__ = ["SpanningTree", "SpanningTrees"]
+
+# Sets of nodes with no more than this beyond their size less one between them are not cut off.
+_NO_EXCESS = 1e-12
 
 
 class _SpanningOracles(Structure):
@@ -271,6 +275,28 @@ class SpanningTree(_SpanningOracles, ProjectedTrees):
         self._argmax(rows)
         log_partition, mu = Arborescence(self.n - 1)._marginals(self._arcs(rows))
         return log_partition, np.minimum(self._folded(mu), 1.0)
+
+    def _kl_project(self, rows: Array, accuracy: Accuracy) -> Solved:
+        """By cutting planes: sets of nodes with too much between them are found by maximum flows."""
+        if self.n < 3:  # a single tree
+            return Solved(
+                self._argmax(rows), np.zeros(len(rows)), np.zeros(len(rows), np.int64), np.ones(len(rows), bool)
+            )
+        self._argmax(rows)
+
+        def separate(x: Array) -> tuple[Array, Array]:
+            inside, lack = np.zeros((1, self.n, self.n), np.int64), np.zeros((1, self.n))
+            tree_cuts.separate(0, 1, self.unpack(x)[None], True, inside, lack)
+            sets = np.unique(inside[0, lack[0] > _NO_EXCESS].astype(bool), axis=0)
+            within = (sets[:, self._pairs[0]] & sets[:, self._pairs[1]]).astype(np.float64)
+            return -within, 1.0 - sets.sum(axis=1)
+
+        def solve(theta: Array) -> tuple[Array, Array, CutSolution]:
+            none = np.zeros((0, self.dim)), np.zeros(0)
+            found = project_with_cuts(theta[None], self.n - 1.0, none, separate, 1e-11)
+            return found.point[0], found.logs[0], found
+
+        return solve_entropic(self, rows, accuracy, solve)
 
     def entropy(self, theta: ArrayLike) -> Array:
         """The entropy of the Gibbs distribution, −Σ p(y) log p(y), in nats."""

@@ -15,12 +15,16 @@ from .._core.errors import InvalidInput
 from .._core.ragged import Ragged, inner, offsets_of
 from .._core.types import Array, ArrayLike, IntArray
 from ..kernels import arborescence as kernels
-from ..kernels import lifted_tree, matrix_tree
+from ..kernels import lifted_tree, matrix_tree, tree_cuts
 from .base import Accuracy, Solved, Structure
 from .ragged import Family, project_padded
+from .tree_entropy import CutSolution, project_with_cuts, solve_entropic
 from .tree_projection import Graph, ProjectedTrees
 
 __all__ = ["Arborescence", "Arborescences", "DependencyTree", "DependencyTrees"]
+
+# Sets of words that get less than one from outside by no more than this are not cut off.
+_NO_LACK = 1e-12
 
 
 @dataclass(frozen=True)
@@ -215,6 +219,34 @@ class _Tree(_TreeOracles, ProjectedTrees):
         kind = lifted_tree.SINGLE_ROOT if self.single_root else lifted_tree.MULTI_ROOT
         return Graph(np.repeat(ends, self.labels, axis=0), self.n + 1, kind, self.labels)
 
+    def _kl_project(self, rows: Array, accuracy: Accuracy) -> Solved:
+        """By cutting planes: the sets of words that get too little are found by maximum flows."""
+        self._argmax(rows)  # complains where no tree is left
+        n, width = self.n, self.n + 1
+        equal = np.zeros((int(self.single_root), n, width))
+        equal[:, :, 0] = 1.0
+
+        def separate(x: Array) -> tuple[Array, Array]:
+            flows = np.zeros((1, width, width))
+            flows[0, :, 1:] = x.reshape(n, width).T
+            inside, lack = np.zeros((1, width, width), np.int64), np.zeros((1, width))
+            tree_cuts.separate(0, 1, flows, False, inside, lack)
+            sets = np.unique(inside[0, lack[0] > _NO_LACK].astype(bool), axis=0)
+            cuts = (sets[:, 1:, None] & ~sets[:, None, :]).astype(np.float64)
+            return cuts.reshape(len(sets), n * width), np.ones(len(sets))
+
+        own = (np.arange(n), np.arange(1, width))
+
+        def solve(theta: Array) -> tuple[Array, Array, CutSolution]:
+            labelled = theta.reshape(n, width, self.labels).copy()
+            labelled[own] = -np.inf
+            heads = np.logaddexp.reduce(labelled, axis=2)
+            found = project_with_cuts(heads, 1.0, (equal.reshape(-1, n * width), np.ones(len(equal))), separate, 1e-11)
+            logs = found.logs[..., None] + labelled - np.where(np.isfinite(heads), heads, 0)[..., None]
+            return np.exp(logs).reshape(self.shape), logs.reshape(self.shape), found
+
+        return solve_entropic(self, rows, accuracy, solve)
+
     # -- how a batch is laid out ---------------------------------------------------------------------------------------
 
     def _layout(self, rows: Array) -> TreeLayout:
@@ -357,7 +389,7 @@ class Arborescence(_Tree):
 
     argmax is Edmonds' algorithm by growing paths, O(n²). Log-partition and Gibbs marginals are the matrix-tree theorem,
     O(n³), by an elimination without subtractions, exact also where scores lie far apart. The Euclidean projection is the
-    active-set method over argmax calls; ``method`` offers the others. Ties go to some tree, always the same.
+    active-set method over argmax calls; ``method`` offers the others. The KL projection adds cuts by maximum flows. Ties go to some tree, always the same.
 
     References: Edmonds, "Optimum branchings", 1967; Gabow, Galil, Spencer and Tarjan, "Efficient algorithms for
     finding minimum spanning trees in undirected and directed graphs", 1986; Koo, Globerson, Carreras and Collins,
