@@ -198,6 +198,11 @@ def _fill() -> None:
     register("structure", "spanning_trees", f"{s}.spanning_tree:SpanningTrees", "undirected trees of any sizes",
              "SpanningTrees()")  # fmt: skip
     register("structure", "chains", f"{s}.chain:Chains", "chains of any lengths", "Chains(2)", "Chains(2, tied=True)")
+    register("structure", "forest", f"{s}.graph:Forest", "a label for each node of trees", "Forest([-1, 0, 0, 1], 2)",
+             "Forest([2, -1, -1], 3)", "Forest([], 2)")  # fmt: skip
+    register("structure", "graph", f"{s}.graph:Graph", "a label for each node of a graph of low treewidth",
+             "Graph([(0, 1), (1, 2), (2, 3), (3, 0)], 2)", "Graph([(2, 1)], 2, 4)")  # fmt: skip
+    register("structure", "graphs", f"{s}.graph:Graphs", "a graph for each item of a batch")
 
     r = "fenchel.losses.regularizers"
     register("regularizer", "euclidean", f"{r}:Euclidean", "half the squared norm: Euclidean projection", "Euclidean()")
@@ -223,7 +228,8 @@ def _fill() -> None:
              "FenchelYoung(Oracle(example_argmax, (4,)), Euclidean())", "FenchelYoung(Chain(3, 2), Euclidean())",
              "FenchelYoung(Chain(3, 2), KL())", "FenchelYoung(Chain(3, 2), Gibbs(), strength=0.5)",
              "FenchelYoung(Chain(3, 2, tied=True), Gibbs())", "FenchelYoung(DependencyTree(3), Euclidean())",
-             "FenchelYoung(Arborescence(2, labels=2), Gibbs())", "FenchelYoung(SpanningTree(4), Gibbs())")  # fmt: skip
+             "FenchelYoung(Arborescence(2, labels=2), Gibbs())", "FenchelYoung(SpanningTree(4), Gibbs())",
+             "FenchelYoung(Forest([-1, 0, 0], 2), KL())")  # fmt: skip
     register(
         "loss",
         "perceptron",
@@ -266,6 +272,8 @@ def _fill() -> None:
         "CRF(Matching(2, 3))",
         "CRF(Chain(4, 2))",
         "CRF(Chains(2, tied=True))",
+        "CRF(Forest([-1, 0, 0], 2))",
+        "CRF(Graph([(0, 1), (1, 2), (2, 0)], 2))",
     )
 
     register(
@@ -329,6 +337,8 @@ def _fill() -> None:
             ("Cost", "matrix:MatrixGame", "a compiled linear program"),
         ):
             register("game", f"{structure}, {cost}", f"{g}.{target}", summary)
+    for structure in ("Chain", "Chains", "Forest", "Graph", "Graphs"):
+        register("game", f"{structure}, Cost", f"{g}.graph:ForestGame", "an interior-point method, O(nodes labels³)")
     register("game", "Structure, Scaled", f"{g}.scaled:ScaledGame", "the game of the cost that is scaled")
     register("game", "Product, Hamming", f"{g}.product:ProductGame", "one game for each factor")
     for structure in ("Birkhoff", "Birkhoffs", "Matching", "Matchings"):

@@ -167,7 +167,11 @@ class Cost(ABC):
         """C[answer, truth] between the k labels of one position, for costs that add up over positions."""
         raise IncompatiblePair(f"{self!r} does not add up over positions; use Hamming(), Absolute() or CostMatrix(...)")
 
-    def _position_affine(self, answers: Structure, truths: Structure, weights: Array | None = None) -> AffineForm:
+    def position_weights(self, structure: Structure, rows: Any) -> Array | None:
+        """How much each position of rows counts, for costs that add up over positions; None where all count one."""
+        return None
+
+    def _position_affine(self, answers: Structure, truths: Structure) -> AffineForm:
         """The affine form where outputs are labels of positions: each position's expected costs, for its node scores."""
         if answers != truths:
             raise self._refuse(answers, truths, "labels of positions are compared within one structure")
@@ -175,8 +179,9 @@ class Cost(ABC):
 
         def scores(points: Array, costs: Array) -> Array:
             values = truths.position_marginals(points) @ costs
+            weights = self.position_weights(truths, points)
             if weights is not None:
-                values *= position_weights(weights, truths.position_index(points)[0])[:, None]
+                values *= weights[:, None]
             nodes: Array = answers.position_scores(values, points)
             return nodes
 
@@ -188,8 +193,11 @@ class Cost(ABC):
             lambda p: (scores(p, matrix), np.zeros(len(p))),
         )
 
-    def _sum_of_parts(self, y_pred: Any, y_true: Any, weights: Array | None = None) -> Array:
-        """This cost of every single label, added up over the positions of each output; outputs may differ in length."""
+    def _sum_of_parts(self, y_pred: Any, y_true: Any, weigh: Callable[[Ragged], Array] | None = None) -> Array:
+        """This cost of every single label, added up over the positions of each output; outputs may differ in length.
+
+        ``weigh`` says how much each position counts, from where outputs begin.
+        """
         answers, truths = list(y_pred), list(y_true)
         if len(answers) != len(truths):
             raise InvalidInput(f"y_pred holds {len(answers)} outputs but y_true holds {len(truths)}")
@@ -207,9 +215,8 @@ class Cost(ABC):
         # an empty output is an array of floats, which would make whole numbers floats too
         flat = [np.concatenate([part for part in side if part.size]) for side in parts]
         amounts = np.asarray(self(flat[0], flat[1]), dtype=np.float64)
-        if weights is not None:
-            where = np.arange(len(amounts)) - np.repeat(places.offsets[:-1], sizes)
-            amounts = amounts * position_weights(weights, where)
+        if weigh is not None:
+            amounts = amounts * weigh(places)
         return item_sums(places.like(amounts))
 
     def _refuse(self, answers: Structure, truths: Structure, reason: str) -> IncompatiblePair:
@@ -269,14 +276,6 @@ def number_rows(answers: Any, truths: Any, cost: object) -> tuple[Array, Array]:
         raise InvalidInput(f"answers have shape {sides[0].shape}, truths {sides[1].shape}; outputs must be of one size")
     width = int(np.prod(sides[0].shape[1:]))
     return sides[0].reshape(len(sides[0]), width), sides[1].reshape(len(sides[1]), width)
-
-
-def position_weights(weights: Array, where: Array) -> Array:
-    """The weight of the position of each label."""
-    if where.size and where.max() >= len(weights):
-        raise InvalidInput(f"there are weights for {len(weights)} positions, but an output has {int(where.max()) + 1}")
-    chosen: Array = weights[where]
-    return chosen
 
 
 def differ_in_size(*sides: Any) -> bool:

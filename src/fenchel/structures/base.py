@@ -322,8 +322,8 @@ class Structure(ABC):
         """Rows of the sizes of ``like`` that give each label of each position its value, and other parts zero."""
         raise NotImplementedError
 
-    def position_index(self, rows: Any) -> tuple[IntArray, IntArray]:
-        """Of each position of all rows: its number in its row, and how many the row has."""
+    def position_counts(self, rows: Any) -> IntArray:
+        """How many positions each row has, where outputs label positions."""
         raise NotImplementedError
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -15,6 +16,7 @@ from .._core.errors import InvalidInput
 from .._core.ragged import Ragged, inner, offsets_of
 from .._core.types import Array, ArrayLike, IntArray
 from ..kernels import chain as kernels
+from . import graph
 from .base import Accuracy, Solved, Structure
 from .ragged import Family, project_padded
 
@@ -84,10 +86,30 @@ class _ChainOracles(Structure):
     def position_scores(self, values: Array, like: Any) -> Any:
         return self._assemble(values, np.zeros((0, self.labels**2)), like)
 
-    def position_index(self, rows: Any) -> tuple[IntArray, IntArray]:
-        lengths = self._layout(rows).lengths
-        t = np.arange(int(lengths.sum())) - np.repeat(offsets_of(lengths)[:-1], lengths)
-        return t, np.repeat(lengths, lengths)
+    def position_counts(self, rows: Any) -> IntArray:
+        return self._layout(rows).lengths
+
+    def as_forest(self, rows: Any) -> graph.Layout:
+        """The chains as paths, for what is written for forests; tied, all edges of a chain stand at one table."""
+        lay = self._layout(rows)
+        lengths, which = np.unique(lay.lengths, return_inverse=True)
+        return graph.Layout(lay.flat, lay.starts, which, _paths(tuple(lengths.tolist())), self.labels)
+
+    def independent(self, nodes: Array, like: Any) -> Any:
+        """The points whose positions have these distributions, independently of each other."""
+        lay = self._layout(like)
+        inside = np.arange(len(nodes) - 1) if len(nodes) else np.zeros(0, np.int64)
+        inside = np.setdiff1d(inside, lay.ends[1:] - 1)
+        tables = (nodes[inside][:, :, None] * nodes[inside + 1][:, None, :]).reshape(len(inside), self.labels**2)
+        if not self.tied:
+            return self._assemble(nodes, tables, like)
+        out, flat = self._empty_like(like)
+        sums = np.zeros((lay.n, self.labels**2))
+        np.add.at(sums, np.repeat(np.arange(lay.n), np.maximum(lay.lengths - 1, 0)), tables)
+        node_at = np.repeat(lay.starts - lay.ends[:-1] * self.labels, lay.lengths) + np.arange(len(nodes)) * self.labels
+        flat[node_at[:, None] + np.arange(self.labels)] = nodes
+        flat[(lay.starts + lay.lengths * self.labels)[:, None] + np.arange(self.labels**2)] = sums
+        return out
 
     def _assemble(self, nodes: Array, tables: Array, like: Any) -> Any:
         lay = self._layout(like)
@@ -664,3 +686,10 @@ class Chains(_ChainOracles, Family):
 
     def _violation(self, rows: Any) -> Array:
         return Family._violation(self, rows) if self.tied else self._constraint_violation(rows)
+
+
+@lru_cache(maxsize=256)
+def _paths(lengths: tuple[int, ...]) -> graph.Plan:
+    """Walks over paths of these lengths."""
+    parents = [np.arange(-1, n - 1) for n in lengths]
+    return graph.forest_plan(np.concatenate([_NO_LABELS, *parents]), np.array(lengths, np.int64))[0]
