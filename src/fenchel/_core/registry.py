@@ -303,7 +303,11 @@ def _fill() -> None:
         "Adversarial(Matchings(), WrongPartners(0.5))",
         "Adversarial(Matchings(), Hamming(), smoothing=0.5)",
         "Adversarial(Budget(4, 1, 2), Hamming())",
+        "Adversarial(Chain(3, 2), Hamming())",
+        "Adversarial(Forest([-1, 0, 0], 3), Absolute())",
+        "Adversarial(Graph([(0, 1), (1, 2), (2, 0)], 2), Hamming())",
         "Adversarial(Simplex(4), ZeroOne(), smoothing=0.5)",
+        "Adversarial(Chain(2, 2), Hamming(), smoothing=0.5)",
         "Adversarial(Simplex(3), Abstain(0.3), smoothing=2.0)",
     )
     m = "fenchel.losses.margins"
@@ -338,7 +342,7 @@ def _fill() -> None:
         ):
             register("game", f"{structure}, {cost}", f"{g}.{target}", summary)
     for structure in ("Chain", "Chains", "Forest", "Graph", "Graphs"):
-        register("game", f"{structure}, Cost", f"{g}.graph:ForestGame", "an interior-point method, O(nodes labels³)")
+        register("game", f"{structure}, Cost", f"{g}.graph:ForestGame", "interior points, O(nodes labels³), without loops")
     register("game", "Structure, Scaled", f"{g}.scaled:ScaledGame", "the game of the cost that is scaled")
     register("game", "Product, Hamming", f"{g}.product:ProductGame", "one game for each factor")
     for structure in ("Birkhoff", "Birkhoffs", "Matching", "Matchings"):

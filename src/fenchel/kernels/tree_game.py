@@ -566,11 +566,16 @@ def tree_game(
             if best - worth <= enough:
                 value[i], risk[i], gap[i] = worth, part, max(best - worth, 0.0)
                 continue
-        window = (0.3 if warm else 1.0) * largest + enough
+        # labellings of the solution are on average as near the best one as the gap, so few are much farther
+        window = largest + enough
+        if warm:
+            window = min(window, max(3.0 * (best - worth), 0.05 * largest))
         gap[i] = np.inf
         for attempt in range(40):
             # labels and pairs on labellings within the window; whatever is on such a labelling is kept together
             several = False
+            warmth = 0.3 * window
+            away = min(0.2, warmth / max(largest, 1e-300))
             for v in range(n):
                 count[v] = 0
                 for b in range(k):
@@ -616,7 +621,7 @@ def tree_game(
                 for j in range(s):
                     x = 1.0 / s
                     if warm or attempt > 0:
-                        x = 0.2 * x + 0.8 * mine[v, answer[v, j]]
+                        x = mine[v, answer[v, j]] + away * (x - mine[v, answer[v, j]])
                     p[v, j] = x
                     total += x
                 for j in range(s):
@@ -626,7 +631,6 @@ def tree_game(
                     q[v, 0] = 1.0
                     Q[v, 0, 0] = 1.0
             else:
-                warmth = 0.3 * window
                 # the start for q: a Gibbs distribution, whose messages also are the dual start
                 for v in range(n):
                     for b in range(count[v]):
@@ -777,8 +781,7 @@ def tree_game(
             if gap[i] <= enough or n_iter[i] >= max_iter:
                 break
             # what is missing lies on labellings worth more than the value: those near the best by as much come in
-            window = max(1.5 * gap[i], window if attempt > 2 else 0.3 * window)
-            window = 2.0 * window if attempt > 4 else window
+            window = max(3.0 * gap[i], 0.3 * window if attempt < 3 else 2.0 * window)
         if not gap[i] <= enough:
             status[i] = UNFINISHED
 

@@ -45,7 +45,7 @@ class FamilyGame(Game):
         )  # fmt: skip
         for member, items in self.structure.groups(theta):
             states = None if start is None else start[items]
-            part = find_game(member, self.cost).solve(theta.rows(items, member.shape), accuracy, states)
+            part = find_game(member, self.cost.take(items)).solve(theta.rows(items, member.shape), accuracy, states)
             found.value[items], found.risk[items], found.gap[items] = part.value, part.risk, part.gap
             found.n_iter[items], found.converged[items] = part.n_iter, part.converged
             found.adversary.set_rows(items, part.adversary)  # type: ignore[attr-defined]
@@ -58,4 +58,7 @@ class FamilyGame(Game):
         return found
 
     def risk(self, mu: Any) -> Array:
-        return self.structure.per_item(mu, lambda member, rows: find_game(member, self.cost).risk(rows))
+        out = np.zeros(len(mu))
+        for member, items in self.structure.groups(mu):
+            out[items] = find_game(member, self.cost.take(items)).risk(mu.rows(items, member.shape))
+        return out

@@ -16,6 +16,7 @@ from ...costs.base import Cost
 from ...kernels import tree_game as kernels
 from ...structures.base import Accuracy, Structure
 from ...structures.graph import Layout
+from ..base import Evaluation
 from .base import USUAL, Equilibrium, Game
 
 __all__ = ["ForestGame", "additive_refusal"]
@@ -43,7 +44,7 @@ class ForestGame(Game):
     Newton steps (predictor and corrector) go to a duality gap of 0.3 ``tol``, and messages over all labels say what p
     guarantees: they bound the value from above and bring in what was missing. ``tol`` is the certified gap, in units
     of the cost (default 1e-8), ``max_iter`` the number of Newton steps (default 300). An earlier solution for the same items
-    is kept as long as it is that good, and else says where to look.
+    is kept as long as it is that good, and else says where to look. Graphs with loops are left to the double oracle.
 
     References: Fathony, Rezaei, Bashiri, Zhang and Ziebart, "Distributionally robust graphical models", 2018, Theorem 3.1;
     Mehrotra, "On the implementation of a primal-dual interior point method", 1992.
@@ -80,6 +81,30 @@ class ForestGame(Game):
         return item_sums(Ragged(least, offsets_of(self.structure.position_counts(mu))))
 
     def solve(self, theta: Any, accuracy: Accuracy = USUAL, start: Any = None) -> Equilibrium:
+        structure: Any = self.structure
+        scores, lay, mu, flat, predictor, found = self._play(theta, accuracy, start)
+        value, risk, gap, n_iter, status = found
+        # what centering took off the scores, seen at one point of the set
+        value += inner(theta, mu, np.float64) - inner(scores, mu, np.float64)
+        return Equilibrium(
+            value,
+            risk,
+            mu.astype(theta.dtype, copy=False),
+            structure.independent(predictor, scores).astype(theta.dtype, copy=False),
+            gap,
+            n_iter,
+            status == kernels.SOLVED,
+            self._state(lay, flat, predictor),
+        )
+
+    def evaluate(self, theta: Any, v: Any, accuracy: Accuracy = USUAL, start: Any = None) -> Evaluation:
+        scores, lay, mu, flat, predictor, (_, risk, gap, _, _) = self._play(theta, accuracy, start)
+        residual = mu - v
+        value = risk - self.risk(v) + inner(scores, residual, np.float64)
+        return Evaluation(np.maximum(value, 0), residual, gap, self._state(lay, flat, predictor))
+
+    def _play(self, theta: Any, accuracy: Accuracy, start: Any) -> tuple[Any, Layout, Any, Array, Array, Any]:
+        """Centered scores and their layout, q as rows and flat, p, and value, risk, gap, steps and status of each item."""
         check_no_nan(theta, "scores", self.structure)
         structure: Any = self.structure
         scores = structure.center(theta.astype(np.float64))
@@ -98,18 +123,7 @@ class ForestGame(Game):
             predictor, value, risk, gap, n_iter, status,
         )  # fmt: skip
         structure._refuse_impossible(status)
-        # what centering took off the scores, seen at one point of the set
-        value += inner(theta, mu, np.float64) - inner(scores, mu, np.float64)
-        return Equilibrium(
-            value,
-            risk,
-            mu.astype(theta.dtype, copy=False),
-            structure.independent(predictor, scores).astype(theta.dtype, copy=False),
-            gap,
-            n_iter,
-            status == kernels.SOLVED,
-            self._state(lay, flat, predictor),
-        )
+        return scores, lay, mu, flat, predictor, (value, risk, gap, n_iter, status)
 
     # -- what a later call for the same items starts with: each item's q and p, one after the other -------------------
 
@@ -117,18 +131,22 @@ class ForestGame(Game):
         return np.diff(np.append(lay.starts, flat.size)), lay.node_counts * lay.labels
 
     def _state(self, lay: Layout, flat: Array, predictor: Array) -> Ragged:
-        for_q, for_p = self._sizes(lay, flat)
-        state = Ragged.empty(for_q + for_p)
-        in_q = np.repeat(state.offsets[:-1] - lay.starts, for_q) + np.arange(flat.size)
-        in_p = np.repeat(state.offsets[:-1] + for_q - lay.ends[:-1] * lay.labels, for_p) + np.arange(predictor.size)
-        state.flat[in_q], state.flat[in_p] = flat, predictor.ravel()
+        state = Ragged.empty(sum(self._sizes(lay, flat)))
+        places = self._places(state, lay, flat, predictor)
+        state.flat[places[0]], state.flat[places[1]] = flat, predictor.ravel()
         return state
 
-    def _resume(self, state: Ragged, lay: Layout, flat: Array, predictor: Array) -> None:
-        for_q, for_p = self._sizes(lay, flat)
-        if not np.array_equal(state.sizes, for_q + for_p):
+    def _resume(self, state: Any, lay: Layout, flat: Array, predictor: Array) -> None:
+        if not isinstance(state, Ragged):  # of items that a family of games had in other batches
+            state = Ragged.of(list(state))
+        if not np.array_equal(state.sizes, sum(self._sizes(lay, flat))):
             raise InvalidInput("start is the state of other items than these")
+        places = self._places(state, lay, flat, predictor)
+        flat[:] = state.flat[places[0]]
+        predictor.reshape(-1)[:] = state.flat[places[1]]
+
+    def _places(self, state: Ragged, lay: Layout, flat: Array, predictor: Array) -> tuple[IntArray, IntArray]:
+        for_q, for_p = self._sizes(lay, flat)
         in_q = np.repeat(state.offsets[:-1] - lay.starts, for_q) + np.arange(flat.size)
         in_p = np.repeat(state.offsets[:-1] + for_q - lay.ends[:-1] * lay.labels, for_p) + np.arange(predictor.size)
-        flat[:] = state.flat[in_q]
-        predictor.reshape(-1)[:] = state.flat[in_p]
+        return in_q, in_p
