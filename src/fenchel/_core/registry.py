@@ -342,7 +342,9 @@ def _fill() -> None:
         ):
             register("game", f"{structure}, {cost}", f"{g}.{target}", summary)
     for structure in ("Chain", "Chains", "Forest", "Graph", "Graphs"):
-        register("game", f"{structure}, Cost", f"{g}.graph:ForestGame", "interior points, O(nodes labels³), without loops")
+        register(
+            "game", f"{structure}, Cost", f"{g}.graph:ForestGame", "interior points, O(nodes labels³), without loops"
+        )
     register("game", "Structure, Scaled", f"{g}.scaled:ScaledGame", "the game of the cost that is scaled")
     register("game", "Product, Hamming", f"{g}.product:ProductGame", "one game for each factor")
     for structure in ("Birkhoff", "Birkhoffs", "Matching", "Matchings"):

@@ -10,7 +10,6 @@ import numpy as np
 
 from .._core.checks import check_finite_positive
 from .._core.errors import InvalidInput
-from .._core.ragged import Ragged
 from .._core.types import Array, ArrayLike, IntArray
 from ..structures.base import Structure, items_of
 from .base import AffineForm, Cost
@@ -86,9 +85,7 @@ class Weighted(Cost):
         if not self.by_item:
             longest = int(sizes.max(initial=0))
             if longest > len(self.weights):
-                raise InvalidInput(
-                    f"there are weights for {len(self.weights)} positions, but an output has {longest}"
-                )
+                raise InvalidInput(f"there are weights for {len(self.weights)} positions, but an output has {longest}")
             where = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
             chosen: Array = np.array(self.weights)[where]
             return chosen
@@ -96,7 +93,9 @@ class Weighted(Cost):
             raise InvalidInput(f"{self!r} is for {len(self.weights)} items, but the batch has {len(sizes)}")
         for i, (w, size) in enumerate(zip(self.weights, sizes.tolist(), strict=True)):
             if len(w) != size:
-                raise InvalidInput(f"weights[{i}] has {len(w)} entries, but the output has {size} positions (sample {i})")
+                raise InvalidInput(
+                    f"weights[{i}] has {len(w)} entries, but the output has {size} positions (sample {i})"
+                )
         return np.concatenate([np.zeros(0), *map(np.array, self.weights)])
 
 

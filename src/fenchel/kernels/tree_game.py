@@ -19,7 +19,7 @@ from .._core.compile import inline_kernel, kernel
 from .._core.types import Array, IntArray
 from .chain import IMPOSSIBLE, SOLVED, UNFINISHED, _top_of
 
-__all__ = ["tree_game"]
+__all__ = ["IMPOSSIBLE", "SOLVED", "tree_game"]
 
 _FIRST, _SECOND, _REPAIR = range(3)
 
@@ -242,8 +242,38 @@ def _factor(order, up, count, answers, Q, Z, p, u, q, CC, W, X, D, B, L, G, P, N
 
 @inline_kernel
 def _direction(  # type: ignore[no-untyped-def]
-    order, up, count, answers, Q, Z, p, u, CC, W, X, D, B, L, y, dc, base, rest, short, off, aim, kind,
-    dQ, dZ, dp, du, dq, f, g, l, mass, high
+    order,
+    up,
+    count,
+    answers,
+    Q,
+    Z,
+    p,
+    u,
+    CC,
+    W,
+    X,
+    D,
+    B,
+    L,
+    y,
+    dc,
+    base,
+    rest,
+    short,
+    off,
+    aim,
+    kind,
+    dQ,
+    dZ,
+    dp,
+    du,
+    dq,
+    f,
+    g,
+    turn,
+    mass,
+    high,
 ):
     """The Newton direction towards products of ``aim`` that makes up for what flows are ``short`` of.
 
@@ -307,9 +337,9 @@ def _direction(  # type: ignore[no-untyped-def]
             x = high[a]
             for j in range(m - 1):
                 x += (X[v, a, rest[v, j]] - X[v, a, o]) * g[v, j]
-            l[v, i] = x
+            turn[v, i] = x
         for i in range(c - 1):
-            high[i] = l[v, i]
+            high[i] = turn[v, i]
         _solve_lower(L[v], c - 1, high)
         _solve_upper(L[v], c - 1, high)
         for i in range(c - 1):
@@ -320,14 +350,14 @@ def _direction(  # type: ignore[no-untyped-def]
         c = count[w] if w >= 0 else 1
         if c > 1:
             for i in range(c - 1):
-                l[v, i] -= dq[w, i]
-            _solve_lower(L[v], c - 1, l[v])
-            _solve_upper(L[v], c - 1, l[v])
+                turn[v, i] -= dq[w, i]
+            _solve_lower(L[v], c - 1, turn[v])
+            _solve_upper(L[v], c - 1, turn[v])
             for j in range(m - 1):
                 x = dq[v, j]
                 for i in range(c - 1):
                     a = rest[w, i]
-                    x -= (X[v, a, rest[v, j]] - X[v, a, o]) * l[v, i]
+                    x -= (X[v, a, rest[v, j]] - X[v, a, o]) * turn[v, i]
                 dq[v, j] = x
         _solve_lower(B[v], m - 1, dq[v])
         _solve_upper(B[v], m - 1, dq[v])
@@ -361,7 +391,7 @@ def _direction(  # type: ignore[no-untyped-def]
         for a in range(c):
             high[a] = 0.0
         for i in range(c - 1):
-            high[rest[w, i]] = l[v, i]
+            high[rest[w, i]] = turn[v, i]
         # the constant of the message is the one with which flows add up to what comes in
         total, sums = -mass[v], 0.0
         for a in range(c):
@@ -512,8 +542,21 @@ def tree_game(
     D, P = np.empty((most, k, k)), np.empty((k, k))
     base, rest, mass, g = np.empty(most, np.int64), np.empty((most, k), np.int64), np.empty(most), np.empty((most, k))
     CC, N = np.empty((most, k, k)), np.empty((k, k))
-    p, u, dp, du, y = np.empty((most, k)), np.empty((most, k)), np.zeros((most, k)), np.zeros((most, k)), np.empty((most, k))
-    q, dq, f, l, dc = np.empty((most, k)), np.empty((most, k)), np.empty((most, k)), np.empty((most, k)), np.empty((most, k))
+    p, u, dp, du, y = (
+        np.empty((most, k)),
+        np.empty((most, k)),
+        np.zeros((most, k)),
+        np.zeros((most, k)),
+        np.empty((most, k)),
+    )
+    q, dq, f, turn, dc = (
+        np.empty((most, k)),
+        np.empty((most, k)),
+        np.empty((most, k)),
+        np.empty((most, k)),
+        np.empty((most, k)),
+    )
+    kept_p, kept_nodes, kept_tables = np.empty((most, k)), np.empty((most, k)), np.empty((most, k, k))
     high = np.empty(k)
     count, answers = np.empty(most, np.int64), np.empty(most, np.int64)
     label, answer = np.empty((most, k), np.int64), np.empty((most, k), np.int64)
@@ -525,7 +568,10 @@ def tree_game(
         lo = node_off[which[i]]
         n, edges = node_off[which[i] + 1] - lo, edge_off[which[i] + 1] - edge_off[which[i]]
         order, up, up_edge, flip = (
-            all_order[lo : lo + n], all_up[lo : lo + n], all_up_edge[lo : lo + n], all_flip[lo : lo + n]
+            all_order[lo : lo + n],
+            all_up[lo : lo + n],
+            all_up_edge[lo : lo + n],
+            all_flip[lo : lo + n],
         )
         n_tables = 1 if tied else edges
         first = starts[i] + n * k
@@ -547,7 +593,7 @@ def tree_game(
                 for b in range(k):
                     x = abs(tables[e, a, b])
                     scale = x if (x > scale and x < np.inf) else scale
-        enough = tol + 4e-16 * scale * n + 1e-9 * largest * n  # digits lost to rounding
+        enough = tol + 4e-16 * scale * n + 5e-9 * largest * n  # digits lost to rounding
         for v in range(n):
             for b in range(k):
                 added[v, b] = 0.0
@@ -571,6 +617,7 @@ def tree_game(
         if warm:
             window = min(window, max(3.0 * (best - worth), 0.05 * largest))
         gap[i] = np.inf
+        least_gap, kept_value, kept_risk, failures = np.inf, 0.0, 0.0, 0
         for attempt in range(40):
             # labels and pairs on labellings within the window; whatever is on such a labelling is kept together
             several = False
@@ -649,9 +696,7 @@ def tree_game(
                         total = 0.0
                         for b in range(m):
                             x = psi[v, a, b] + f[v, b] - top
-                            x = np.exp(x / warmth) if x > -200.0 * warmth else (
-                                np.exp(-200.0) if x > -np.inf else 0.0
-                            )
+                            x = np.exp(x / warmth) if x > -200.0 * warmth else (np.exp(-200.0) if x > -np.inf else 0.0)
                             Q[v, a, b] = x
                             total += x
                         for b in range(m):
@@ -681,11 +726,13 @@ def tree_game(
                             least = min(least, x)
                         for s in range(answers[v]):
                             u[v, s] += warmth - least
-                for step in range(60):
+                for _step in range(60):
                     total, terms = _products(order, up, count, answers, Q, Z, p, u, dQ, dZ, dp, du, 0.0, 0.0)
                     if total <= 0.3 * enough or not total < np.inf or n_iter[i] >= max_iter:
                         break
-                    if not _factor(order, up, count, answers, Q, Z, p, u, q, CC, W, X, D, B, L, G, P, N, y, dc, base, rest):
+                    if not _factor(
+                        order, up, count, answers, Q, Z, p, u, q, CC, W, X, D, B, L, G, P, N, y, dc, base, rest
+                    ):
                         break
                     for v in range(n):
                         for a in range(count[up[v]] if up[v] >= 0 else 1):
@@ -693,16 +740,16 @@ def tree_game(
                             for b in range(count[v]):
                                 x -= Q[v, a, b]
                             short[v, a] = x
-                    _direction(order, up, count, answers, Q, Z, p, u, CC, W, X, D, B, L, y, dc, base, rest, short, off, 0.0, _FIRST,
-                               dQ, dZ, dp, du, dq, f, g, l, mass, high)  # fmt: skip
+                    _direction(order, up, count, answers, Q, Z, p, u, CC, W, X, D, B, L, y, dc, base, rest, short, off,
+                               0.0, _FIRST, dQ, dZ, dp, du, dq, f, g, turn, mass, high)  # fmt: skip
                     for_q, for_p = _longest(order, up, count, answers, Q, Z, p, u, dQ, dZ, dp, du)
                     left, _ = _products(order, up, count, answers, Q, Z, p, u, dQ, dZ, dp, du, min(1.0, for_q),
                                         min(1.0, for_p))  # fmt: skip
                     ratio = max(left, 0.0) / total
                     # products stay near each other and do not go below what is asked, else digits are lost
                     aim = max(max(ratio * ratio * ratio, 1e-3) * total, 0.1 * enough) / terms
-                    _direction(order, up, count, answers, Q, Z, p, u, CC, W, X, D, B, L, y, dc, base, rest, short, off, aim, _SECOND,
-                               dQ, dZ, dp, du, dq, f, g, l, mass, high)  # fmt: skip
+                    _direction(order, up, count, answers, Q, Z, p, u, CC, W, X, D, B, L, y, dc, base, rest, short, off,
+                               aim, _SECOND, dQ, dZ, dp, du, dq, f, g, turn, mass, high)  # fmt: skip
                     # systems far from singular to rounding only are solved once more, for what is left
                     left = _short(order, up, count, answers, CC, Q, dQ, du, q, dq, short, off)
                     for _ in range(3):
@@ -710,12 +757,15 @@ def tree_game(
                             break
                         before = left
                         _direction(order, up, count, answers, Q, Z, p, u, CC, W, X, D, B, L, y, dc, base, rest, short, off,
-                                   0.0, _REPAIR, eQ, eZ, ep, eu, dq, f, g, l, mass, high)  # fmt: skip
+                                   0.0, _REPAIR, eQ, eZ, ep, eu, dq, f, g, turn, mass, high)  # fmt: skip
                         _add(up, count, answers, Q, dQ, dZ, dp, du, eQ, eZ, ep, eu, 1.0)
                         left = _short(order, up, count, answers, CC, Q, dQ, du, q, dq, short, off)
                         if left > before:  # that is all the digits there are
                             _add(up, count, answers, Q, dQ, dZ, dp, du, eQ, eZ, ep, eu, -1.0)
+                            left = before
                             break
+                    if left * max(largest, 1.0) > 0.3 * total:  # rounding would do more harm than the step good
+                        break
                     for_q, for_p = _longest(order, up, count, answers, Q, Z, p, u, dQ, dZ, dp, du)
                     keep = max(0.95, min(0.999, 1.0 - total / terms))
                     for_q, for_p = min(1.0, keep * for_q), min(1.0, keep * for_p)
@@ -778,12 +828,27 @@ def tree_game(
                     added[v, b] = weight[v] * x
             best = _slacks(nodes, tables, order, up, up_edge, flip, tied, added, below, ahead, slack)
             gap[i] = max(best - value[i], 0.0)
-            if gap[i] <= enough or n_iter[i] >= max_iter:
+            if gap[i] < least_gap:
+                failures = 0 if gap[i] < 0.5 * least_gap else failures + 1
+                least_gap = gap[i]
+                kept_value, kept_risk = value[i], risk[i]
+                for v in range(n):
+                    for b in range(k):
+                        kept_p[v, b], kept_nodes[v, b] = mine[v, b], mu_nodes[v, b]
+                for e in range(n_tables):
+                    for a in range(k):
+                        for b in range(k):
+                            kept_tables[e, a, b] = mu_tables[e, a, b]
+            else:
+                failures += 1
+            if gap[i] <= enough or n_iter[i] >= max_iter or failures > 4:
                 break
             # what is missing lies on labellings worth more than the value: those near the best by as much come in
             window = max(3.0 * gap[i], 0.3 * window if attempt < 3 else 2.0 * window)
         if not gap[i] <= enough:
             status[i] = UNFINISHED
+            gap[i], value[i], risk[i] = least_gap, kept_value, kept_risk
+            mine[:], mu_nodes[:], mu_tables[:] = kept_p[:n], kept_nodes[:n], kept_tables[:n_tables]
 
 
 @inline_kernel

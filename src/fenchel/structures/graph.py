@@ -12,14 +12,13 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from .._core import parallel
-from .._core.checks import as_float_array, check_count, check_generator, check_no_nan
+from .._core.checks import as_float_array, check_count, check_generator, check_no_nan, for_kernels
 from .._core.errors import InvalidInput
 from .._core.ragged import Ragged, inner, item_sums, offsets_of
 from .._core.types import Array, ArrayLike, IntArray
 from ..kernels import graph as kernels
-from ..optim.active_set import project_from_argmax
 from .base import Accuracy, Solved, Structure, items_of
-from .ragged import Family
+from .ragged import Family, project_padded
 
 __all__ = ["Forest", "Graph", "Graphs"]
 
@@ -27,8 +26,6 @@ _NO_LABELS = np.zeros(0, np.int64)
 _NO_NUMBERS = np.zeros(0)
 # The tables of a junction tree may hold this many numbers.
 _MOST_NUMBERS = 2**25
-# Graphs of different sizes are projected together, padded to the largest of this share of the smallest or more.
-_PADDING = 1.5
 
 
 # -- how graphs are walked ---------------------------------------------------------------------------------------------
@@ -303,7 +300,8 @@ class _GraphOracles(Structure):
             (lay.edge_at, self.labels**2, lay.tables()),
         ):
             top = values.max(axis=1, initial=-np.inf)
-            flat[at[:, None] + np.arange(size)] = values - np.where(top > -np.inf, top, 0)[:, None]
+            with np.errstate(invalid="ignore"):  # what is not finite is refused later
+                flat[at[:, None] + np.arange(size)] = values - np.where(top > -np.inf, top, 0)[:, None]
         return out.astype(theta.dtype, copy=False)
 
     def _bag_pass(
@@ -391,47 +389,19 @@ class _GraphOracles(Structure):
         self._refuse_impossible(status)
         return self._restore(self._written(labels, rows), batch, rows.dtype)
 
-    def _project_padded(self, rows: Any, sizes: IntArray, accuracy: Accuracy) -> Solved:
-        """By the active-set method, graphs of similar size together: rows are padded with zeros that no vertex has."""
-        lay = self.layout(rows)
-        points, out = self._empty_like(rows)
-        n = lay.n
-        solved = Solved(points, np.zeros(n), np.zeros(n, np.int64), np.ones(n, bool))
-        order = np.argsort(sizes, kind="stable")
-        start = 0
-        while start < lay.n:
-            most = max(int(_PADDING * sizes[order[start]]), int(sizes[order[start]]) + self.labels**2)
-            stop = start + int(np.searchsorted(sizes[order[start:]], most, side="right"))
-            items = order[start:stop]
-            start = stop
-            width = int(sizes[items[-1]])
-            place = np.arange(width) < sizes[items][:, None]
-            places = (lay.starts[items][:, None] + np.arange(width))[place]
-            padded = np.zeros((len(items), width))
-            padded[place] = lay.flat[places]
+    def _project_ragged(self, rows: Ragged, which: IntArray, plan: Plan, accuracy: Accuracy) -> Solved:
+        def best(scores: Array, items: IntArray) -> Array:
+            m, width = scores.shape
+            lay = Layout(scores.reshape(-1), np.arange(m) * width, which[items], plan, self.labels)
+            labels, status = self._best_labels(lay)
+            self._refuse_impossible(status, items)
+            out = np.zeros(m * width)
+            first, second = lay.edge_nodes
+            out[lay.node_at + labels] = 1
+            out[lay.edge_at + labels[first] * self.labels + labels[second]] = 1
+            return out.reshape(m, width)
 
-            def argmax(scores: Array, indices: IntArray, items: IntArray = items, width: int = width) -> Array:
-                m = len(scores)
-                chosen = items[indices]
-                some = Layout(scores.reshape(-1), np.arange(m) * width, lay.which[chosen], lay.plan, self.labels)
-                labels, status = self._best_labels(some)
-                self._refuse_impossible(status, chosen)
-                out = np.zeros(m * width)
-                first, second = some.edge_nodes
-                out[some.node_at + labels] = 1
-                out[some.edge_at + labels[first] * self.labels + labels[second]] = 1
-                return out.reshape(m, width)
-
-            result = project_from_argmax(
-                padded,
-                argmax,
-                tol=accuracy.tol or (1e-9 if rows.dtype == np.float64 else 1e-6),
-                max_iter=accuracy.max_iter or 10_000,
-            )
-            out[places] = result.points[place]
-            solved.error[items], solved.n_iter[items] = result.gap, result.n_iter
-            solved.converged[items] = result.converged
-        return solved
+        return project_padded(rows, best, accuracy)
 
     def _kl_on_trees(self, rows: Any, accuracy: Accuracy) -> Solved:
         lay = self.layout(self.center(rows.astype(np.float64)))
@@ -628,7 +598,7 @@ class _OneGraph(_GraphOracles):
         return nodes.reshape(*batch, self.n_nodes, k), edges.reshape(*batch, self.n_edges, k, k)
 
     def layout(self, rows: Array) -> Layout:
-        flat = _for_kernels(np.ascontiguousarray(rows, dtype=np.float64).reshape(-1))
+        flat = for_kernels(rows.reshape(-1))
         n = len(rows)
         return Layout(flat, np.arange(n) * self.dim, np.zeros(n, np.int64), self.plan, self.labels)
 
@@ -666,9 +636,6 @@ class _OneGraph(_GraphOracles):
             scores[i, : len(values)] = values
             labels[i, : len(values)] = np.reshape(outputs, (len(values), self.n_nodes))
         return scores.astype(rows.dtype, copy=False).reshape(*batch, k), labels.reshape(*batch, k, self.n_nodes)
-
-    def _project(self, rows: Array, accuracy: Accuracy) -> Solved:
-        return self._project_padded(rows, np.full(len(rows), self.dim), accuracy)
 
     def _kl_project(self, rows: Array, accuracy: Accuracy) -> Array | Solved:
         if self.treewidth <= 1:
@@ -769,7 +736,7 @@ class Forest(_OneGraph):
         return {"parents": self.parents, "labels": self.labels}
 
     @cached_property
-    def plan(self) -> Plan:  # type: ignore[override]
+    def plan(self) -> Plan:
         plan, good = forest_plan(np.array(self.parents, np.int64), np.array([len(self.parents)]))
         if not good[0]:
             raise InvalidInput(f"the parents of {self!r} go in a circle; a graph with loops is Graph(edges, labels)")
@@ -809,7 +776,7 @@ class Graph(_OneGraph):
 
     edges: tuple[tuple[int, int], ...]
     labels: int
-    n_nodes: int = None  # type: ignore[assignment]  # found from the edges
+    n_nodes: Any = None
 
     def __post_init__(self) -> None:
         try:
@@ -1007,7 +974,7 @@ class Graphs(_GraphOracles, Family):
         return list(rows)
 
     def layout(self, rows: Any) -> Layout:
-        flat = _for_kernels(np.ascontiguousarray(rows.flat, dtype=np.float64))
+        flat = for_kernels(rows.flat)
         base = self._layout
         if len(rows) != len(self.members):
             raise InvalidInput(f"{self!r} was given a batch of {len(rows)}; take(idx) is the structure for other items")
@@ -1112,7 +1079,7 @@ class Graphs(_GraphOracles, Family):
         ]
 
     def _project(self, rows: Any, accuracy: Accuracy) -> Solved:
-        return self._project_padded(rows, self.sizes, accuracy)
+        return self._project_ragged(rows, np.arange(len(rows)), self.plan, accuracy)
 
     def _kl_project(self, rows: Any, accuracy: Accuracy) -> Any:
         if self.treewidth <= 1:
@@ -1144,8 +1111,3 @@ def _whole_numbers(values: Any, name: str) -> tuple[int, ...]:
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise InvalidInput(f"{name} must be whole numbers, got {array.dtype} of shape {array.shape}")
     return tuple(array.tolist())
-
-
-def _for_kernels(flat: Array) -> Array:
-    """A read-only array has a type of its own, for which every kernel would be compiled again: a copy is cheaper."""
-    return flat if flat.flags.writeable else flat.copy()

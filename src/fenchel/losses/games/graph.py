@@ -131,7 +131,8 @@ class ForestGame(Game):
         return np.diff(np.append(lay.starts, flat.size)), lay.node_counts * lay.labels
 
     def _state(self, lay: Layout, flat: Array, predictor: Array) -> Ragged:
-        state = Ragged.empty(sum(self._sizes(lay, flat)))
+        for_q, for_p = self._sizes(lay, flat)
+        state = Ragged.empty(for_q + for_p)
         places = self._places(state, lay, flat, predictor)
         state.flat[places[0]], state.flat[places[1]] = flat, predictor.ravel()
         return state
@@ -139,7 +140,8 @@ class ForestGame(Game):
     def _resume(self, state: Any, lay: Layout, flat: Array, predictor: Array) -> None:
         if not isinstance(state, Ragged):  # of items that a family of games had in other batches
             state = Ragged.of(list(state))
-        if not np.array_equal(state.sizes, sum(self._sizes(lay, flat))):
+        for_q, for_p = self._sizes(lay, flat)
+        if not np.array_equal(state.sizes, for_q + for_p):
             raise InvalidInput("start is the state of other items than these")
         places = self._places(state, lay, flat, predictor)
         flat[:] = state.flat[places[0]]
