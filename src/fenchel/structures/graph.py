@@ -712,9 +712,9 @@ class Forest(_OneGraph):
     array([0, 0, 0])
     >>> node, edge = tree.unpack(tree.marginals(theta)[1])
     >>> node.round(3)
-    array([[0.645, 0.355],
-           [0.741, 0.259],
-           [0.741, 0.259]])
+    array([[0.591, 0.409],
+           [0.725, 0.275],
+           [0.725, 0.275]])
     """
 
     parents: tuple[int, ...]
@@ -835,7 +835,7 @@ class Graphs(_GraphOracles, Family):
     >>> from fenchel.structures import Forest, Graph, Graphs
     >>> graphs = Graphs([Forest([-1, 0], 2), Graph([(0, 1), (1, 2), (0, 2)], 2)])
     >>> stay = [[1.0, 0.0], [0.0, 1.0]]
-    >>> theta = graphs.pack([[[0.0, 2.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 0.5], [0.0, 0.0]]], stay)
+    >>> theta = graphs.pack([[[0.0, 2.0], [0.5, 0.0]], [[1.0, 0.0], [0.0, 0.5], [0.0, 0.0]]], stay)
     >>> graphs.decode(graphs.argmax(theta))
     [array([1, 1]), array([0, 0, 0])]
     """
