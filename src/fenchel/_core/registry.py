@@ -488,6 +488,13 @@ def _fill() -> None:
     register("experiment", "multilabel", f"{x}.multilabel:run",
              "label sets: the unit cube against the budget (Blondel 2019, section 6)")  # fmt: skip
 
+    register("experiment", "zero-one", f"{x}.zero_one:run",
+             "accuracy beside multiclass support vector machines (Fathony 2019, Tables I and II)")  # fmt: skip
+    register("experiment", "ordinal-adversarial", f"{x}.ordinal_adversarial:run",
+             "absolute error on grades beside margin losses (Fathony 2019, Tables III to V)")  # fmt: skip
+    register("experiment", "abstention", f"{x}.abstention:run",
+             "answers where no answer costs one half (Fathony 2019, Table VI)")  # fmt: skip
+
     register("experiment", "online-regret", f"{x}.online_regret:run",
              "surrogate regret of online learners by structure, step rule and decoder, beside its bounds")  # fmt: skip
     register("experiment", "projection-convergence", f"{x}.projection_convergence:run",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import shlex
 import shutil
@@ -122,6 +123,12 @@ def reproduce(args: argparse.Namespace, console: Console) -> int:
             drawn = [entry.name for entry in found if hasattr(_module(entry), "draw")]
             raise InvalidInput(f"--picture is for experiments that have a figure: {', '.join(drawn)}")
         importlib.import_module("fenchel.plots._figure").figure()  # says early if there is nothing to draw with
+    shorter = {key: vars(args)[key] for key in ("splits", "sets") if vars(args)[key] is not None}
+    for key in shorter:
+        for entry in chosen:
+            if key not in inspect.signature(entry.load()).parameters:
+                able = [e.name for e in found if key in inspect.signature(e.load()).parameters]
+                raise InvalidInput(f"{entry.name} takes no --{key}; {', '.join(able)} do")
     data = _data_folder(args.data)
     report = importlib.import_module("fenchel.experiments.report")
     resume = importlib.import_module("fenchel.experiments.resume")
@@ -133,7 +140,7 @@ def reproduce(args: argparse.Namespace, console: Console) -> int:
         with resume.keeping(kept):
             for entry in chosen:
                 with console.progress:
-                    result = entry.load()(data, args.quick, console.progress)
+                    result = entry.load()(data, args.quick, console.progress, **shorter)
                 results[entry.name] = result
                 if not printed:
                     (console.result if target is None else console.print)(report.as_text(result))

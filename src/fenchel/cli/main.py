@@ -370,6 +370,12 @@ def _add_reproduce(commands: Any) -> None:
     parser.add_argument("--list", action="store_true", help="list the experiments")
     parser.add_argument("--data", type=Path, metavar="DIR", help="the folder of data sets (default: $FENCHEL_DATA)")
     parser.add_argument("--quick", action="store_true", help="fewer repeats, to see that it runs")
+    parser.add_argument(
+        "--splits", type=arguments.count(1), metavar="N", help="fewer random splits, of experiments that repeat them"
+    )
+    parser.add_argument(
+        "--sets", nargs="+", metavar="SET", help="some of the data sets, of experiments that let you choose"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result to a file, or - to print it")
     parser.add_argument(
         "--picture",
