@@ -88,6 +88,8 @@ class ClassTask(TableTask):
 
     def predictions(self, model: TableModel, table: Table, *, proba: bool) -> Iterator[list[str]]:
         labels = [label(value) for value in model.classes_.tolist()]
+        if getattr(model.estimator, "abstain", None) is not None:
+            labels.append("abstain")  # its code is -1, which is the last
         codes = model.predict_codes(table)
         if not proba:
             return prediction_lines(["prediction"], labels, codes, None)
@@ -231,7 +233,10 @@ def class_scores(
     if weights is not None and not weights.any():
         raise InvalidInput("the weights of the rows to score are all zero")
     costs = Weighted.of(cost(predicted, truth), weights)
-    confusion = np.bincount(truth * k + predicted, weights=weights, minlength=k * k).reshape(k, k)
+    silent = predicted < 0
+    answers = k + bool(silent.any())  # no answer is a column of its own, the last
+    column = np.where(silent, k, predicted)
+    confusion = np.bincount(truth * answers + column, weights=weights, minlength=k * answers).reshape(k, answers)
     right, true, said = confusion.diagonal(), confusion.sum(axis=1), confusion.sum(axis=0)
     rows = np.bincount(truth, minlength=k)
 
@@ -243,6 +248,7 @@ def class_scores(
         "accuracy": Weighted.of((predicted == truth).astype(float), weights).mean,
         "mean_cost": costs.mean,
         "standard_error": costs.standard_error,
+        "abstained": Weighted.of(silent.astype(float), weights).mean,
         "classes": [
             {
                 "class": value,

@@ -216,9 +216,7 @@ class TableTask(Task):
             "weight": args.weight,
             "features": len(final.encoder.get_feature_names_out()),
             **self.facts(truths),
-            "regularizer": args.regularizer,
-            "projection": args.projection,
-            "cost": fitted.cost,
+            **self.how(fitted),
             "seed": args.seed,
             "alpha": alpha,
             "held_out": held_out,
@@ -263,7 +261,7 @@ class TableTask(Task):
             f", cross-validation {duration(seconds['cross_validation'])}" if alpha["grid"] else ""
         )
         rows = [
-            ["loss", f"{report['regularizer']} on {report['projection']}"],
+            ["loss", self.told_loss(report)],
             ["alpha", f"{alpha['value']:g} (by {alpha['chosen_by']})".replace("by default", "default")],
             ["iterations", str(final["iterations"])],
             ["objective", number(final["objective"], 6)],
@@ -286,8 +284,16 @@ class TableTask(Task):
         weights = fitting.row_weights(table, weight)
         truth = self.known_truths(model, table)
         scores = self.scores(model.predict_codes(table), truth, model.classes_, self.cost(model.estimator), weights)
-        cost = model.estimator.cost
+        cost = self.how(model.estimator)["cost"]
         return {"task": self.name, "data": table.source, "target": model.target, "cost": cost, **scores}
+
+    def how(self, estimator: Any) -> dict[str, Any]:
+        """What of an estimator's parameters reports name; the cost among them."""
+        return {key: getattr(estimator, key) for key in ("regularizer", "projection", "cost")}
+
+    def told_loss(self, report: dict[str, Any]) -> str:
+        """What a summary says of the loss."""
+        return f"{report['regularizer']} on {report['projection']}"
 
     def show_evaluation(self, report: dict[str, Any]) -> str:
         metrics = self.metrics(report)
@@ -301,7 +307,8 @@ class TableTask(Task):
         estimator = model.estimator
         return {
             self.names_key: model.classes_.tolist(),
-            **{key: getattr(estimator, key) for key in ("regularizer", "projection", "cost", "alpha")},
+            **self.how(estimator),
+            "alpha": estimator.alpha,
             "iterations": estimator.n_iter_,
             "objective": estimator.objective_,
             "duality_gap": estimator.dual_gap_,
