@@ -743,15 +743,15 @@ def test_help_imports_nothing_heavy():
 
 @pytest.mark.parametrize("calls_before", [1, 40, 700])
 def test_ctrl_c_saves_nothing(iris, tmp_path, capsys, monkeypatch, calls_before):
-    original, calls = FenchelYoung.value_and_grad, []
+    original, calls = FenchelYoung.evaluate, []
 
-    def value_and_grad(self, theta, v):
+    def evaluate(self, theta, v, start=None):
         calls.append(None)
         if len(calls) == calls_before:
             raise KeyboardInterrupt
-        return original(self, theta, v)
+        return original(self, theta, v, start)
 
-    monkeypatch.setattr(FenchelYoung, "value_and_grad", value_and_grad)
+    monkeypatch.setattr(FenchelYoung, "evaluate", evaluate)
     got = run(capsys, "fit", iris, "--target", "species", "--out", tmp_path / "m")
     assert got == (130, "", "fenchel: error: interrupted; nothing was saved\n")
     assert [path.name for path in tmp_path.iterdir()] == ["iris.csv"]
