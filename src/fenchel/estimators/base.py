@@ -95,6 +95,8 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         scorer = self._training_scorer(X, loss)
         self.alpha_ = self._choose_alpha(scorer, loss, v, sample_weight) if self.alpha == "cv" else float(self.alpha)
         start, dual = self._warm_weights(scorer, v) if self.warm_start else (None, None)
+        if start is None and dual is None:
+            start = self._first_weights(X, v, loss, sample_weight)
         solver = self._solver(loss)
         result = solver.minimize(
             scorer,
@@ -116,6 +118,10 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
             raise KeyboardInterrupt(
                 f"training was interrupted after {result.n_iter} iterations; the estimator holds the weights so far"
             )
+
+    def _first_weights(self, X: Any, v: Array, loss: Loss, sample_weight: Array | None) -> Array | None:
+        """Weights to start from, None for zeros."""
+        return None
 
     def _keep(self, result: Result, loss: Loss) -> None:
         self.loss_ = loss

@@ -14,14 +14,17 @@ from .._core.ragged import Ragged, offsets_of
 from .._core.types import Array, IntArray
 from ..data.sequences import SequenceEncoder
 from ..losses.base import Loss
+from ..losses.named import CRF
 from ..scorers.cells import cells_met
 from ..scorers.linear_chain import LinearChain
+from ..solvers.lbfgs import LBFGS
 from ..structures.chain import Chains
 from .labeler import Labeler
 
 __all__ = ["SequenceLabeler"]
 
 _EDGES = ("transition", "pairs")
+_ROUGHLY = 0.1
 
 
 @dataclass(frozen=True)
@@ -262,6 +265,18 @@ class SequenceLabeler(Labeler):
             if isinstance(batch.X, np.ndarray):
                 raise InvalidInput("weights='met' is for sparse features or dicts; X holds dense arrays")
             self.cells_ = cells_met(batch.X, labels.flat, len(self.classes_))
+
+    def _first_weights(self, X: Any, v: Any, loss: Loss, sample_weight: Array | None) -> Array | None:
+        """For SparseMAP those of a roughly trained CRF: near zero weights marginals are dense, and projections slow."""
+        if self.loss != "sparsemap":
+            return None
+        chains = Chains(len(self.classes_), tied=not self._has_pairs)
+        truths = v if not chains.tied else chains.encode(loss.structure.decode(v))
+        result = LBFGS(tol=_ROUGHLY, max_iter=100).minimize(
+            self._scorer(X, CRF(chains)), CRF(chains), truths, self.alpha_, sample_weight=sample_weight,
+            callback=lambda progress: progress.gap <= _ROUGHLY * progress.value,
+        )  # fmt: skip
+        return result.w * self.strength
 
     def _forbidden(self) -> tuple[Array, Array] | None:
         """Labels that may not come first, and pairs that may not follow each other."""
