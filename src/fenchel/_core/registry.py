@@ -494,6 +494,10 @@ def _fill() -> None:
              "absolute error on grades beside margin losses (Fathony 2019, Tables III to V)")  # fmt: skip
     register("experiment", "abstention", f"{x}.abstention:run",
              "answers where no answer costs one half (Fathony 2019, Table VI)")  # fmt: skip
+    register("experiment", "letters", f"{x}.letters:run",
+             "OCR letters in ten folds: chains by four losses against no structure (Taskar et al. 2003)")  # fmt: skip
+    register("experiment", "entities", f"{x}.entities:run",
+             "names in Dutch newspapers: F1 of entities by loss")  # fmt: skip
 
     register("experiment", "online-regret", f"{x}.online_regret:run",
              "surrogate regret of online learners by structure, step rule and decoder, beside its bounds")  # fmt: skip
