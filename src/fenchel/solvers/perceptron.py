@@ -37,7 +37,7 @@ class AveragedPerceptron(Solver):
     >>> from fenchel.scorers import Linear
     >>> from fenchel.solvers import AveragedPerceptron
     >>> from fenchel.structures import Simplex
-    >>> X, loss = np.array([[0.0, 1.0], [1.0, 1.0], [7.0, 1.0], [8.0, 1.0]]), Perceptron(Simplex(2))
+    >>> X, loss = np.array([[-4.0, 1.0], [-3.0, 1.0], [3.0, 1.0], [4.0, 1.0]]), Perceptron(Simplex(2))
     >>> solver = AveragedPerceptron(max_iter=50, random_state=0)
     >>> result = solver.minimize(Linear(X, (2,)), loss, loss.structure.encode([0, 0, 1, 1]), 0.0)
     >>> (X @ result.w).argmax(axis=1), result.converged
