@@ -1,14 +1,19 @@
-"""How good are label sequences? Precision, recall and F1 of whole entities."""
+"""How good are label sequences and parses? Precision, recall and F1 of whole entities; attachment scores."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from ._core.checks import check_choice
 from ._core.errors import InvalidInput
 
-__all__ = ["EntityScores", "entities", "entity_scores"]
+if TYPE_CHECKING:
+    from .data.conllu import Sentence
+
+__all__ = ["PUNCTUATION_TAGS", "AttachmentScores", "EntityScores", "attachment_scores", "entities", "entity_scores"]
 
 _OUTSIDE = "O"
 
@@ -93,3 +98,82 @@ def entity_scores(y_pred: Sequence[Sequence[str]], y_true: Sequence[Sequence[str
     by_kind = {kind: EntityScores(counts[0][kind], counts[1][kind], counts[2][kind]) for kind in kinds}
     true_all, predicted_all, right = (counter.total() for counter in counts)
     return EntityScores(true_all, predicted_all, right, by_kind)
+
+
+@dataclass(frozen=True)
+class AttachmentScores:
+    """Counts of words and sentences, and of those whose heads are right, or heads and labels."""
+
+    words: int
+    heads: int
+    labelled: int
+    sentences: int
+    whole: int
+    whole_labelled: int
+
+    @property
+    def uas(self) -> float:
+        """The share of words with the right head."""
+        return self.heads / self.words if self.words else 0.0
+
+    @property
+    def las(self) -> float:
+        """The share of words with the right head and label."""
+        return self.labelled / self.words if self.words else 0.0
+
+    @property
+    def ucm(self) -> float:
+        """The share of sentences in which all heads are right."""
+        return self.whole / self.sentences if self.sentences else 0.0
+
+    @property
+    def lcm(self) -> float:
+        """The share of sentences in which all heads and labels are right."""
+        return self.whole_labelled / self.sentences if self.sentences else 0.0
+
+
+PUNCTUATION_TAGS = frozenset({"PUNCT", "PU", "``", "''", ":", ",", "."})
+"""Tags of punctuation in Universal Dependencies, the Chinese and the English Penn treebank."""
+
+
+def attachment_scores(
+    gold: Sequence[Sentence],
+    system: Sequence[Sentence],
+    *,
+    rule: str = "conll18",
+    tags: Collection[str] = PUNCTUATION_TAGS,
+) -> AttachmentScores:
+    """How good are parses? UAS, LAS, UCM and LCM of sentences with the same words.
+
+    ``rule="conll18"`` is that of the CoNLL 2018 shared task: every word counts, punctuation too, and of a label only
+    what stands before the colon. ``rule="tags"`` leaves out words whose part of speech in ``gold`` (universal or the
+    treebank's own) is one of ``tags``, as papers on the Penn treebanks do, and compares whole labels. A sentence with no word
+    left counts as right.
+
+    >>> from fenchel.data import Sentence
+    >>> from fenchel.metrics import attachment_scores
+    >>> words = Sentence.of(["Dogs", "bark", "."], ["NOUN", "VERB", "PUNCT"])
+    >>> gold = words.with_parse([2, 0, 2], ["nsubj", "root", "punct"])
+    >>> system = words.with_parse([2, 0, 1], ["obj", "root", "punct"])
+    >>> scores = attachment_scores([gold], [system])
+    >>> round(scores.uas, 3), round(scores.las, 3), scores.ucm
+    (0.667, 0.333, 0.0)
+    >>> attachment_scores([gold], [system], rule="tags").ucm
+    1.0
+    """
+    check_choice(rule, "rule", ("conll18", "tags"))
+    if len(gold) != len(system):
+        raise InvalidInput(f"gold has {len(gold)} sentences, system {len(system)}")
+    words = heads = labelled = whole = whole_labelled = 0
+    for i, (truth, answer) in enumerate(zip(gold, system, strict=True)):
+        if truth.forms != answer.forms:
+            raise InvalidInput(f"sentence {i} has other words in gold than in system")
+        counts = [rule == "conll18" or not {u, x} & set(tags) for u, x in zip(truth.upos, truth.xpos, strict=True)]
+        cut = (lambda label: label.split(":")[0]) if rule == "conll18" else str
+        same_head = [a == b for a, b in zip(truth.heads.tolist(), answer.heads.tolist(), strict=True)]
+        same_label = [cut(a) == cut(b) for a, b in zip(truth.labels, answer.labels, strict=True)]
+        right = [h for h, c in zip(same_head, counts, strict=True) if c]
+        both = [h and b for h, b, c in zip(same_head, same_label, counts, strict=True) if c]
+        words, heads, labelled = words + len(right), heads + sum(right), labelled + sum(both)
+        whole, whole_labelled = whole + all(right), whole_labelled + all(both)
+    return AttachmentScores(words, heads, labelled, len(gold), whole, whole_labelled)

@@ -9,6 +9,7 @@ from .._core.lazy import names_of_kind, resolve
 
 if TYPE_CHECKING:
     from .conll import read_conll
+    from .conllu import Sentence, read_conllu, write_conllu
     from .letters import Letters, read_letters
     from .reading import read_table
     from .tables import SparseColumns, Table
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
     from .words import word_features
 
 __all__ = [
-    "Letters", "SparseColumns", "Table", "box_features", "frame_pairs", "moving_boxes", "read_boxes", "read_conll",
-    "read_letters", "read_table", "word_features",
+    "Letters", "Sentence", "SparseColumns", "Table", "box_features", "frame_pairs", "moving_boxes", "read_boxes", "read_conll",
+    "read_conllu", "read_letters", "read_table", "word_features", "write_conllu",
     *names_of_kind("transformer"),
 ]  # fmt: skip
 
 _MODULES = {
-    "Letters": ".letters", "SparseColumns": ".tables", "Table": ".tables", "read_table": ".reading",
+    "Letters": ".letters", "Sentence": ".conllu", "read_conllu": ".conllu", "write_conllu": ".conllu",
+    "SparseColumns": ".tables", "Table": ".tables", "read_table": ".reading",
     "read_conll": ".conll", "read_letters": ".letters", "word_features": ".words", "box_features": ".tracking",
     "frame_pairs": ".tracking", "moving_boxes": ".tracking", "read_boxes": ".tracking",
 }  # fmt: skip

@@ -387,9 +387,10 @@ class Arborescence(_Tree):
     head of itself: what stands at (i, i + 1) is ignored. A score of -inf forbids an arc. M is the r-arborescence polytope:
     μ ≥ 0, one head for each word, and at least one arc into every set of words.
 
-    argmax is Edmonds' algorithm by growing paths, O(n²). Log-partition and Gibbs marginals are the matrix-tree theorem,
-    O(n³), by an elimination without subtractions, exact also where scores lie far apart. The Euclidean projection is the
-    active-set method over argmax calls; ``method`` offers the others. The KL projection adds cuts by maximum flows. Ties go to some tree, always the same.
+    argmax is Edmonds' algorithm by growing paths, O(n²). Log-partition and Gibbs marginals are the matrix-tree
+    theorem, O(n³), by an elimination without subtractions, exact also where scores lie far apart. The Euclidean
+    projection is the active-set method over argmax calls; ``method`` offers the others. The KL projection adds cuts
+    by maximum flows. Ties go to some tree, always the same.
 
     References: Edmonds, "Optimum branchings", 1967; Gabow, Galil, Spencer and Tarjan, "Efficient algorithms for
     finding minimum spanning trees in undirected and directed graphs", 1986; Koo, Globerson, Carreras and Collins,
