@@ -499,6 +499,8 @@ def _fill() -> None:
     register("experiment", "entities", f"{x}.entities:run",
              "names in Dutch newspapers: F1 of entities by loss")  # fmt: skip
 
+    register("experiment", "matching", f"{x}.matching:run",
+             "matchings of boxes in videos: adversarial against hinge (Fathony et al. 2018, Tables 1 and 2)")  # fmt: skip
     register("experiment", "online-regret", f"{x}.online_regret:run",
              "surrogate regret of online learners by structure, step rule and decoder, beside its bounds")  # fmt: skip
     register("experiment", "projection-convergence", f"{x}.projection_convergence:run",

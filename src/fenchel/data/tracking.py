@@ -209,7 +209,10 @@ def moving_boxes(
             centre = thing["centre"] + noise * thing["shape"] * rng.normal(size=2)
             rows.append([frame, thing["id"], *(centre - shape / 2), *shape])
             thing["speed"] = 0.9 * thing["speed"] + 0.02 * thing["shape"][1] * rng.normal(size=2)
-            thing["centre"] = np.mod(thing["centre"] + thing["speed"], [width, height])
+            ahead = thing["centre"] + thing["speed"]
+            inside = np.clip(ahead, 0, [width, height])
+            thing["speed"] = np.where(ahead == inside, 1, -1) * thing["speed"]  # they turn round at the edges
+            thing["centre"] = inside
         if turnover > 0:
             present = [thing for thing in present if rng.random() >= turnover]
             present += [born() for _ in range(rng.binomial(n_objects, turnover))]

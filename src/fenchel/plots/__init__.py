@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .classify import compare_losses, soft_predictions
 from .loss_trick import robust_regression
+from .match import matching
 from .online import regret
 from .rank import soft_permutation
 from .training import calibration, loss_curves, path
@@ -17,6 +18,7 @@ __all__ = [
     "compare_losses",
     "convergence",
     "loss_curves",
+    "matching",
     "path",
     "regret",
     "robust_regression",
