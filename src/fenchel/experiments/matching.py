@@ -82,9 +82,9 @@ def run(data: Path | None = None, quick: bool = False, progress: Told | None = N
         if progress is not None:
             progress(done / total, what)
 
-    with Kept(
-        "matching", {"protocol": 1, "alphas": _ALPHAS, "folds": _FOLDS, "gap": _GAP, "passes": _PASSES, "most": most}
-    ) as kept:
+    folds = 2 if quick else _FOLDS
+    settings = {"protocol": 1, "alphas": _ALPHAS, "folds": folds, "gap": _GAP, "passes": _PASSES, "most": most}
+    with Kept("matching", settings) as kept:
         for step in steps:
             frames = {name: frame_pairs(sequence, step) for name, sequence in boxes.items()}
             for train in dict.fromkeys(train for train, _ in pairings):
@@ -93,15 +93,11 @@ def run(data: Path | None = None, quick: bool = False, progress: Told | None = N
                 found: dict[str, dict[str, list[float]]] = {test: {} for test in tests}
                 for method in _METHODS:
                     told(f"{train}, {method}")
-                    what = {
-                        "train": train,
-                        "step": step,
-                        "method": method,
-                        "content": _content(inside, *(frames[t] for t in tests)),
-                    }
+                    content = _content(inside, *(frames[test] for test in tests))
+                    what = {"train": train, "step": step, "method": method, "content": content}
                     value = kept.get(what)
                     if value is None:
-                        value = _one(inside, {test: frames[test] for test in tests}, method)
+                        value = _one(inside, {test: frames[test] for test in tests}, method, folds)
                         kept.put(what, value)
                     alphas[f"{train}, {step}"] = {**alphas.get(f"{train}, {step}", {}), method: value["alpha"]}
                     unfinished += value["unfinished"]
@@ -134,7 +130,7 @@ def run(data: Path | None = None, quick: bool = False, progress: Told | None = N
         "title": "Matchings of boxes in two frames: share of boxes with the right partner, and training times",
         "columns": ["train / test", "pairs", "adversarial", "hinge", "p", "published", "its hinge"],
         "rows": rows,
-        "notes": [*_notes(accuracies, data is not None, quick, most, unfinished), *([note] if note else [])],
+        "notes": [*_notes(accuracies, data is not None, quick, folds, most, unfinished), *([note] if note else [])],
         "values": accuracies,
         "alphas": alphas,
         "seconds": seconds,
@@ -199,13 +195,13 @@ def _accuracies(model: BipartiteMatcher, pairs: list[FramePair]) -> Array:
     return np.array([np.mean(answer == pair.partners) for answer, pair in zip(answers, pairs, strict=True)])
 
 
-def _one(inside: list[FramePair], tests: dict[str, list[FramePair]], method: str) -> dict[str, Any]:
+def _one(inside: list[FramePair], tests: dict[str, list[FramePair]], method: str, folds: int) -> dict[str, Any]:
     """Accuracies on the test pairs, with the alpha of the best mean accuracy over folds of the training pairs."""
     from sklearn.model_selection import KFold
 
     by_alpha = np.zeros(len(_ALPHAS))
     unfinished = 0
-    for fit, valid in KFold(_FOLDS, shuffle=True, random_state=0).split(inside):
+    for fit, valid in KFold(folds, shuffle=True, random_state=0).split(inside):
         for i, alpha in enumerate(_ALPHAS):
             model = _fit([inside[j] for j in fit], method, alpha, _FOLD_GAP)
             unfinished += not model.converged_
@@ -247,14 +243,14 @@ def _p_value(found: dict[str, list[float]]) -> float:
 
 
 def _notes(
-    accuracies: dict[str, dict[str, list[float]]], given: bool, quick: bool, most: int, unfinished: int
+    accuracies: dict[str, dict[str, list[float]]], given: bool, quick: bool, folds: int, most: int, unfinished: int
 ) -> list[str]:
     better = [label for label, a in accuracies.items() if _p_value(a) < 0.05 and _gain(a) > 0]
     worse = [label for label, a in accuracies.items() if _p_value(a) < 0.05 and _gain(a) < 0]
     notes = [
         "Accuracy is the mean over test pairs of the share of boxes of the first frame with the right partner (or rightly "
         "none), in brackets its standard deviation over pairs; p is of Wilcoxon's signed-rank test.",
-        f"alpha is chosen from {', '.join(f'{a:g}' for a in _ALPHAS)} by the same measure over {_FOLDS} folds of at most "
+        f"alpha is chosen from {', '.join(f'{a:g}' for a in _ALPHAS)} by the same measure over {folds} folds of at most "
         f"{most} training pairs, evenly spread; training ends at a relative duality gap of {_GAP:g} ({_FOLD_GAP:g} in folds) or "
         f"after {_PASSES} iterations. The adversarial loss has the smoothing {_METHODS['adversarial']['smoothing']:g}. "
         f"Seconds are those of one training at alpha 0.1 with {_TIMED} pairs.",
