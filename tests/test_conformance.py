@@ -16,6 +16,7 @@ from fenchel.costs import (
     Spearman,
     SquaredError,
     Weighted,
+    WrongPartners,
     ZeroOne,
 )
 from fenchel.structures import (
@@ -26,6 +27,7 @@ from fenchel.structures import (
     Cube,
     DependencyTree,
     LinearOrdering,
+    Matching,
     OrderSimplex,
     Permutahedron,
     Product,
@@ -62,6 +64,8 @@ COSTS = [
     (Hamming(), Product(Cube(2), 2)),
     (Hamming(), Birkhoff(3)),
     (Hamming(), Budget(4, 1, 2)),
+    (Hamming(), Matching(2, 3)),
+    (WrongPartners(0.25), Matching(3, 2)),
     (Hamming(), Arborescence(3)),
     (Hamming(), DependencyTree(2, labels=2)),
     (Hamming(), SpanningTree(4)),

@@ -162,7 +162,7 @@ class Matching(Structure):
     def _project(self, rows: Array, accuracy: Accuracy) -> Solved:
         tol = accuracy.tol or (1e-9 if rows.dtype == np.float64 else 1e-6)
         count, width = len(rows), self.m + 1
-        scores = self.center(rows.astype(np.float64))
+        scores = np.ascontiguousarray(self.center(rows.astype(np.float64)))
         out, error, n_iter = np.empty(scores.shape), np.empty(count), np.empty(count, np.int64)
         parallel.run(
             matching_game, count, float(rows.size * width), scores, True, 1.0, np.zeros(width),

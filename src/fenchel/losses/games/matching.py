@@ -93,12 +93,19 @@ class MatchingGame(Game):
         finite = np.where(np.isfinite(scores), np.abs(scores), 0).reshape(count, rows * columns)
         tol = accuracy.tol if accuracy.tol is not None else (1e-9 if self.smoothing == 0 else 1e-12)
         allowed = tol + 1e-14 * (rows + finite.max(axis=1, initial=0))
+        if not partial and rows == 1:  # one matching: nothing to play for
+            one, nothing = np.ones(scores.shape), np.zeros(count)
+            allowed_one = theta[:, 0, 0] > -np.inf
+            return Equilibrium(
+                theta[:, 0, 0].astype(np.float64), nothing, one.astype(theta.dtype), one.astype(theta.dtype), nothing.copy(),
+                np.zeros(count, np.int64), allowed_one, np.zeros((count, state_size(1, 1))),
+            )  # fmt: skip
         states = np.zeros((count, state_size(rows, columns)))
         warm = np.zeros(count, bool)
         if start is not None:
             states[:] = np.asarray(list(start), dtype=np.float64)
             warm = np.isfinite(states[:, 0])
-        q, p = np.empty(scores.shape), np.empty(scores.shape)
+        q, p = np.zeros(scores.shape), np.zeros(scores.shape)
         risk, linear, gap, n_iter = np.zeros(count), np.zeros(count), np.zeros(count), np.zeros(count, np.int64)
         possible = (scores[:, :, -1:] if partial else scores).min(axis=(1, 2), initial=0) > -np.inf
         for again in (False, True):  # a start that misled the method is forgotten
@@ -109,8 +116,8 @@ class MatchingGame(Game):
                 np.ascontiguousarray(a[todo]) for a in (states, warm & (not again), q, p, risk, linear, gap, n_iter)
             ]
             parallel.run(
-                matching_game, len(todo), float(len(todo) * rows * columns * columns), scores[todo] + weights, partial,
-                self.smoothing, weights, allowed[todo], accuracy.max_iter or 100, *part,
+                matching_game, len(todo), float(len(todo) * rows * columns * columns), np.ascontiguousarray(scores[todo] + weights),
+                partial,                self.smoothing, weights, allowed[todo], accuracy.max_iter or 100, *part,
             )  # fmt: skip
             states[todo], q[todo], p[todo], risk[todo], linear[todo], gap[todo], n_iter[todo] = (
                 part[0], part[2], part[3], part[4], part[5], part[6], part[7]
