@@ -116,8 +116,9 @@ class MatchingGame(Game):
                 np.ascontiguousarray(a[todo]) for a in (states, warm & (not again), q, p, risk, linear, gap, n_iter)
             ]
             parallel.run(
-                matching_game, len(todo), float(len(todo) * rows * columns * columns), np.ascontiguousarray(scores[todo] + weights),
-                partial,                self.smoothing, weights, allowed[todo], accuracy.max_iter or 100, *part,
+                matching_game, len(todo), float(len(todo) * rows * columns * columns),
+                np.ascontiguousarray(scores[todo] + weights), partial, self.smoothing, weights, allowed[todo],
+                accuracy.max_iter or 100, *part,
             )  # fmt: skip
             states[todo], q[todo], p[todo], risk[todo], linear[todo], gap[todo], n_iter[todo] = (
                 part[0], part[2], part[3], part[4], part[5], part[6], part[7]
