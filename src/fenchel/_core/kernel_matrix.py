@@ -48,22 +48,19 @@ def _rbf(A: Array, B: Array, gamma: float | None) -> Array:
     mean = B.mean(axis=0, dtype=np.float64) if len(B) else 0.0  # distances between small numbers cancel less
     B = B - mean
     A = B if same else A - mean
-    right = np.einsum("ij,ij->i", B, B)
-    left = right if same else np.einsum("ij,ij->i", A, A)
+    # −γ‖a − b‖² as one product: (√2γ a, −γ‖a‖², 1) with (√2γ b, 1, −γ‖b‖²)
+    root = np.sqrt(2 * gamma)
+    left = np.column_stack([root * A, -gamma * np.einsum("ij,ij->i", A, A), np.ones(len(A))])
+    right = np.column_stack([root * B, np.ones(len(B)), -gamma * np.einsum("ij,ij->i", B, B)])
     gram = np.empty((len(A), len(B)))
     block = max(1, _BLOCK_BYTES // (8 * max(len(B), 1)))
 
     def fill(b: int, start: int, stop: int) -> None:
         # of a symmetric matrix the part right of the diagonal block only; the rest is copied below
         first = start if same else 0
-        part = A[start:stop] @ B[first:].T
-        part *= -2
-        part += left[start:stop, None]
-        part += right[None, first:]
-        np.maximum(part, 0, out=part)
-        part *= -gamma
-        np.exp(part, out=part)
-        gram[start:stop, first:] = part
+        part = left[start:stop] @ right[first:].T
+        np.minimum(part, 0, out=part)
+        np.exp(part, out=gram[start:stop, first:])
 
     run_blocks(fill, len(A), block, worth=gram.size > 1e5)
     if same:

@@ -83,7 +83,7 @@ class LossTrickPredictor(BaseEstimator):  # type: ignore[misc]
         How many of the training inputs are centres; None is 2000 (or all, if there are fewer).
     max_memory : int, default=2**32
         Most bytes that training may take for matrices. What needs more is refused before it starts: exact 16n² (32n² to
-        choose among alphas), Nyström 32m² + 256 MiB for m centres, besides inputs and outputs.
+        choose among alphas), Nyström 40m² + 256 MiB for m centres, besides inputs and outputs.
     random_state : int, Generator or None, default=None
         For the choice of centres, and of the outputs that alphas are compared on.
 

@@ -13,49 +13,82 @@ __all__ = ["add_preferences", "order", "rated_pairs"]
 
 
 @inline_kernel
+def _largest(values):  # type: ignore[no-untyped-def]
+    """The place of the largest value, by four running maxima: one alone waits for itself."""
+    n = len(values)
+    a, b, c, d = -np.inf, -np.inf, -np.inf, -np.inf
+    for i in range(0, n - 3, 4):
+        a = max(a, values[i])
+        b = max(b, values[i + 1])
+        c = max(c, values[i + 2])
+        d = max(d, values[i + 3])
+    for i in range(n - n % 4, n):
+        a = max(a, values[i])
+    top = max(max(a, b), max(c, d))
+    for i in range(n):
+        if values[i] == top:
+            return i
+    return 0
+
+
+@inline_kernel
 def _greedy(preference, result):  # type: ignore[no-untyped-def]
-    """Eades, Lin and Smyth: sinks to the end, sources to the front, else the item of largest outflow minus inflow."""
+    """Eades, Lin and Smyth: sinks to the end, sources to the front, else the item of largest outflow minus inflow.
+
+    Gives what the order earns. Whole rows are worked on, those of items that have left too: that is faster than to
+    gather the others. An item whose flows nearly all point one way may be a sink or a source; its row tells.
+    """
     n = len(preference)
     net = np.zeros(n)
-    outgoing = np.zeros(n, np.int64)
-    incoming = np.zeros(n, np.int64)
-    left = np.arange(n)
+    mass = np.zeros(n)
+    there = np.ones(n, np.bool_)
     for i in range(n):
+        row = preference[i]
+        total, size = 0.0, 0.0
         for j in range(n):
-            w = preference[i, j]
-            net[i] += w
-            outgoing[i] += w > 0
-            incoming[i] += w < 0
-    front, back, remaining = 0, n - 1, n
-    while remaining > 0:
-        pick, at_end = -1, False
-        best = -np.inf
-        for place in range(remaining):
-            i = left[place]
-            if outgoing[i] == 0:  # counted, not summed: sums of what is left drift
-                pick, at_end = place, incoming[i] > 0
-                break
-            if incoming[i] == 0:
-                pick, at_end = place, False
-                break
-            if net[i] > best:
-                best = net[i]
-                pick = place
-        item = left[pick]
+            total += row[j]
+            size += abs(row[j])
+        net[i], mass[i] = total, size
+    slack = 0.0  # what sums of what is left may be off by
+    for i in range(n):
+        slack = max(slack, mass[i])
+    slack *= 1e-13 * n
+    front, back = 0, n - 1
+    earned = 0.0
+    near = np.int64(n)
+    while front <= back:
+        item, at_end = -1, False
+        if near > 0:
+            for i in range(n):
+                if there[i] and mass[i] - abs(net[i]) <= slack:
+                    row = preference[i]
+                    out, into = 0, 0
+                    for j in range(n):
+                        out += there[j] and row[j] > 0.0
+                        into += there[j] and row[j] < 0.0
+                    if out == 0 or into == 0:
+                        item, at_end = i, out == 0 and into > 0
+                        break
+        if item < 0:
+            item = _largest(net)
         if at_end:
             result[back] = item
             back -= 1
+            earned -= net[item]
         else:
             result[front] = item
             front += 1
-        remaining -= 1
-        left[pick] = left[remaining]
-        for place in range(remaining):
-            i = left[place]
-            w = preference[item, i]
-            net[i] += w  # what i earned against the item, -w, counts no more
-            outgoing[i] -= w < 0
-            incoming[i] -= w > 0
+            earned += net[item]
+        there[item] = False
+        net[item] = -np.inf
+        mass[item] = np.inf
+        row = preference[item]
+        near = np.int64(0)
+        for i in range(n):
+            net[i] += row[i]  # what i earned against the item, -row[i], counts no more
+            mass[i] -= abs(row[i])
+            near += np.int64(mass[i] - abs(net[i]) <= slack)  # of items that have left this is not a number
+    return earned
 
 
 @inline_kernel
@@ -96,7 +129,7 @@ def order(start, stop, preference, passes, orders, earned):  # type: ignore[no-u
     """An order for each matrix, first item first, and what it earns: the greedy one, then moved items."""
     n = preference.shape[1]
     for b in range(start, stop):
-        _greedy(preference[b], orders[b])
+        earned[b] = _greedy(preference[b], orders[b])
         if passes > 0:
             largest = 0.0
             for i in range(n):
@@ -104,12 +137,12 @@ def order(start, stop, preference, passes, orders, earned):  # type: ignore[no-u
                     largest = max(largest, abs(preference[b, i, j]))
             # a gain within rounding could be undone by the next move, for ever
             _insert(preference[b], orders[b], passes, 1e-12 * largest * n)
-        total = 0.0
-        for p in range(n):
-            i = orders[b, p]
-            for q in range(p + 1, n):
-                total += preference[b, i, orders[b, q]]
-        earned[b] = total
+            total = 0.0
+            for p in range(n):
+                i = orders[b, p]
+                for q in range(p + 1, n):
+                    total += preference[b, i, orders[b, q]]
+            earned[b] = total
 
 
 @kernel

@@ -60,7 +60,8 @@ def feedback_arc_set(preference: ArrayLike, method: str = "auto", *, max_passes:
     if method == "exact" and n > _MOST_EXACT:
         raise InvalidInput(f"method is 'exact' for {n} items, at most {_MOST_EXACT} are possible; use 'local'")
     rows = array.reshape(-1, n, n).astype(np.float64, copy=False)
-    rows = 0.5 * (rows - np.swapaxes(rows, 1, 2))
+    rows = rows - np.swapaxes(rows, 1, 2)
+    rows *= 0.5
     order, earned = order_antisymmetric(rows, method, max_passes)
     return Ordering(order.reshape(*batch, n), earned.reshape(batch)[()])
 

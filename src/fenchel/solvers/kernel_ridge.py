@@ -8,22 +8,26 @@ factorisation.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .._core.errors import InvalidInput, warn_user
 from .._core.kernel_matrix import kernel_matrix
+from .._core.parallel import map_items
 from .._core.types import Array
 
 __all__ = ["ExactRidge", "KernelSource", "NystromRidge", "RidgeSystem"]
 
-_BLOCK_BYTES = 2**26
+_BLOCK_BYTES = 2**24  # a block and what is made of it stay in the cache
+_AT_ONCE = 32
 _CG_ITERATIONS = 100
-_CG_TOL = 1e-8
-# Conjugate gradients need about this many passes over the kernel, which one factorisation costs in advance.
-_CG_WORTH = 40
+_CG_TOL = 1e-7
+# Some tens of passes over the kernel (each an exponential an entry) take as long as one factorisation (2m operations an
+# entry) at about this many centres, where targets are few beside them.
+_CG_CENTRES = 4000
+_CG_TARGETS = 1 / 40
 
 
 class KernelSource:
@@ -196,10 +200,10 @@ def _check_symmetric(gram: Array, n: int) -> None:
 class NystromRidge(RidgeSystem):
     """Functions of the kernels with some training inputs, the centres, only: β with (ΦᵀΦ + nλI)β = ΦᵀE, Φ = K_nm L⁻ᵀ, K_mm = LLᵀ.
 
-    K_nm is made in blocks, again for each pass, and never kept; memory is a few m² and a block. With few targets and
-    one λ the system is solved by conjugate gradients, preconditioned by (n/m) LᵀL + nλI, what ΦᵀΦ would be if the
-    centres were all (some tens of passes, O(n m (d + targets)) each). Else ΦᵀΦ is made and decomposed, O(n m²) once,
-    and any λ is cheap.
+    K_nm is made in blocks, again for each pass, and never kept; memory is a few m² and some blocks. Mostly ΦᵀΦ is made and
+    decomposed, O(n m²) once, and any λ is cheap. With one λ, 4000 centres or more and few targets beside them the system is
+    solved by conjugate gradients, preconditioned by (n/m) LᵀL + nλI, what ΦᵀΦ would be if the centres were all: some tens of
+    passes, O(n m (d + targets)) each.
 
     References: Williams and Seeger, "Using the Nyström method to speed up kernel machines", 2000; Rudi, Carratino and Rosasco,
     "FALKON: an optimal large scale kernel method", 2017.
@@ -231,19 +235,29 @@ class NystromRidge(RidgeSystem):
     @staticmethod
     def bytes_needed(n: int, m: int) -> int:
         """The most memory that a system of n inputs and m centres takes, targets and inputs apart."""
-        return 32 * m * m + 4 * _BLOCK_BYTES + 64 * n
+        return 40 * m * m + 16 * _BLOCK_BYTES + 64 * n
 
     def set_alpha(self, alpha: float) -> None:
         self._ridge = self.n * alpha
 
-    def _blocks(self) -> Iterator[tuple[slice, Array]]:
-        """Weighted rows of K_nm, block by block."""
+    def _parts(self) -> list[slice]:
         step = max(1, _BLOCK_BYTES // (8 * self.m))
-        for start in range(0, self.n, step):
-            part = slice(start, min(start + step, self.n))
-            rows = self.source.rows(self.source.X[part], self.basis)
-            rows *= self.roots[part, None]
-            yield part, rows
+        return [slice(start, min(start + step, self.n)) for start in range(0, self.n, step)]
+
+    def _rows(self, part: slice) -> Array:
+        """Weighted rows of K_nm."""
+        rows = self.source.rows(self.source.X[part], self.basis)
+        rows *= self.roots[part, None]
+        return rows
+
+    def _sum(self, term: Callable[[slice, Array], Array]) -> Array:
+        """Σ over blocks of a term of their rows, on the pool; added up in the order of the blocks."""
+        total = np.zeros(())
+        parts = self._parts()
+        for start in range(0, len(parts), _AT_ONCE):
+            for value in map_items(lambda part: term(part, self._rows(part)), parts[start : start + _AT_ONCE]):
+                total = total + value
+        return total
 
     def _whiten(self, right: Array, *, transposed: bool = False) -> Array:
         """L⁻¹ times columns, or L⁻ᵀ."""
@@ -255,8 +269,8 @@ class NystromRidge(RidgeSystem):
         from scipy.linalg.blas import dsyrk
 
         total = np.zeros((self.m, self.m), order="F")
-        for _, rows in self._blocks():
-            total = dsyrk(1.0, self._whiten(rows.T), beta=1.0, c=total, lower=1, overwrite_c=1)
+        for part in self._parts():
+            total = dsyrk(1.0, self._whiten(self._rows(part).T), beta=1.0, c=total, lower=1, overwrite_c=1)
         values, self._vectors = np.linalg.eigh(total, UPLO="L")
         self._values = np.maximum(values, 0)
 
@@ -269,11 +283,8 @@ class NystromRidge(RidgeSystem):
         return vectors @ ((vectors.T @ right) / (values + self._ridge)[:, None])
 
     def coefficients(self, targets: Array) -> Array:
-        right = np.zeros((self.m, targets.shape[1]))
-        for part, rows in self._blocks():
-            right += rows.T @ (self.roots[part, None] * targets[part])
-        right = self._whiten(right)
-        if self._vectors is None and targets.shape[1] * _CG_WORTH <= self.m:
+        right = self._whiten(self._sum(lambda part, rows: rows.T @ (self.roots[part, None] * targets[part])))
+        if self._vectors is None and self.m >= _CG_CENTRES and targets.shape[1] <= _CG_TARGETS * self.m:
             beta = self._conjugate_gradients(right)
         else:
             beta = self._spectral_solve(right)
@@ -282,9 +293,7 @@ class NystromRidge(RidgeSystem):
     def _apply(self, beta: Array) -> Array:
         """(ΦᵀΦ + nλI) β, one pass over the kernel."""
         inner = self._whiten(beta, transposed=True)
-        total = np.zeros_like(beta)
-        for _, rows in self._blocks():
-            total += rows.T @ (rows @ inner)
+        total = self._sum(lambda part, rows: rows.T @ (rows @ inner))
         return self._whiten(total) + self._ridge * beta
 
     def _conjugate_gradients(self, right: Array) -> Array:
@@ -326,8 +335,11 @@ class NystromRidge(RidgeSystem):
     def weights(self, features: Array) -> Array:
         inner = self._whiten(self._spectral_solve(self._whiten(features.T)), transposed=True)
         weights = np.empty((len(features), self.n))
-        for part, rows in self._blocks():
-            weights[:, part] = (rows @ inner).T * self.roots[part]
+
+        def fill(part: slice) -> None:
+            weights[:, part] = (self._rows(part) @ inner).T * self.roots[part]
+
+        map_items(fill, self._parts())
         return weights
 
     def leave_one_out_errors(self, alphas: Array, targets: Array) -> Array:
@@ -336,18 +348,19 @@ class NystromRidge(RidgeSystem):
         assert self._vectors is not None
         turn = self._whiten(self._vectors, transposed=True)
         inverses = 1 / (self._values + self.n * np.asarray(alphas)[:, None])
-        projected = np.zeros((self.m, targets.shape[1]))
-        for part, rows in self._blocks():
-            projected += (rows @ turn).T @ (self.roots[part, None] * targets[part])
-        errors = np.zeros(len(inverses))
-        for part, rows in self._blocks():
+        projected = self._sum(lambda part, rows: (rows @ turn).T @ (self.roots[part, None] * targets[part]))
+
+        def errors(part: slice, rows: Array) -> Array:
             whitened = rows @ turn
             own = self.roots[part, None] * targets[part]
             hats = inverses @ (whitened**2).T
+            found = np.empty(len(inverses))
             for j, inverse in enumerate(inverses):
                 off = own - whitened @ (projected * inverse[:, None])
-                errors[j] += ((off / np.maximum(1 - hats[j], 1e-12)[:, None]) ** 2).sum()
-        return errors / self.n
+                found[j] = ((off / np.maximum(1 - hats[j], 1e-12)[:, None]) ** 2).sum()
+            return found
+
+        return self._sum(errors) / self.n
 
     def leave_one_out_weights(self, rows: Array) -> Array:
         features = self.source.rows(self.source.X[rows], self.basis)
