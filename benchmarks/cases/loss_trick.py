@@ -151,8 +151,8 @@ part = slice(0, {subset})
 small = LossTrickPredictor("squared", alpha=alpha, solver="nystrom", n_centres=m, **options).fit(X[part], y[part])
 exact = LossTrickPredictor("squared", alpha=alpha, solver="exact", **options).fit(X[part], y[part])
 errors = [float(np.sqrt(np.mean((f.predict(T) - truth) ** 2))) for f in (small, exact)]
-print(json.dumps(dict(seconds=seconds, megabytes=peak, passes=getattr(model._ridge, 'cg_iterations', 0), error=error, small=errors[0],
-                      exact=errors[1])))
+passes = getattr(model._ridge, "cg_iterations", 0)
+print(json.dumps(dict(seconds=seconds, megabytes=peak, passes=passes, error=error, small=errors[0], exact=errors[1])))
 """
 
 
