@@ -27,21 +27,32 @@ def _clipped_sum(row, tau):  # type: ignore[no-untyped-def]
 
 
 @inline_kernel
+def _largest(row):  # type: ignore[no-untyped-def]
+    top = -np.inf
+    for j in range(row.shape[0]):
+        top = max(top, row[j])
+    return top
+
+
+@inline_kernel
+def _least_finite(row):  # type: ignore[no-untyped-def]
+    bottom = np.inf
+    for j in range(row.shape[0]):
+        bottom = min(bottom, row[j] if row[j] > -np.inf else np.inf)
+    return bottom
+
+
+@inline_kernel
 def _threshold(row, total, inside, target):  # type: ignore[no-untyped-def]
     """tau with Σ clip(row − tau, 0, 1) = target.
 
     Newton's method on a piecewise linear, non-increasing function, kept inside a bracket by bisection. On the piece that
     holds the answer a Newton step is exact.
     """
-    top = -np.inf
-    bottom = np.inf
-    for j in range(row.shape[0]):
-        top = max(top, row[j])
-        bottom = min(bottom, row[j] if row[j] > -np.inf else np.inf)
     if target == 0.0:
-        return top
-    left = 0.0 if total > target else bottom - 1.0  # the sum here is >= target
-    right = top if total > target else 0.0  # and here <= target
+        return _largest(row)
+    left = 0.0 if total > target else -np.inf  # the sum here is >= target
+    right = np.inf if total > target else 0.0  # and here <= target
     tau = 0.0
     for _ in range(200):
         if total == target:
@@ -52,6 +63,10 @@ def _threshold(row, total, inside, target):  # type: ignore[no-untyped-def]
             right = tau
         step = tau + (total - target) / inside if inside > 0.0 else np.inf
         if not ((step > left) & (step < right)):
+            if right == np.inf:  # seldom needed, and a pass over the row each
+                right = _largest(row)
+            if left == -np.inf:
+                left = _least_finite(row) - 1.0
             step = 0.5 * (left + right)
             if (step <= left) | (step >= right):
                 break
