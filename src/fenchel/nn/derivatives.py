@@ -193,10 +193,11 @@ def _covariance(structure: Structure, theta: Array, mu: Array, u: Array) -> Arra
     if type(structure) is Simplex:
         return mu * (u - (mu * u).sum(axis=-1, keepdims=True))
     if isinstance(structure, Arborescence | DependencyTree):
-        return _tree(theta, u, structure.single_root)
+        return _tree(theta, mu, u, structure.single_root)
     if isinstance(structure, SpanningTree) and structure.n > 1:
-        arcs = structure._arcs(u)
-        return structure._folded(_tree(structure._arcs(theta), np.where(np.isfinite(arcs), arcs, 0), False))
+        arcs, along = structure._arcs(theta), structure._arcs(u)
+        mean = Arborescence(structure.n - 1)._marginals(arcs)[1]
+        return structure._folded(_tree(arcs, mean, np.where(np.isfinite(along), along, 0), False))
     n = structure.n_vertices
     if structure.missing().get("vertices") is not None or n is None or n > _MOST_OUTPUTS:
         raise IncompatiblePair(
@@ -235,20 +236,18 @@ def _chain(structure: Chain, theta: Array, mu: Array, u: Array) -> Array:
     return np.concatenate([moved[:, : n * k], table], axis=1)
 
 
-def _tree(theta: Array, u: Array, single_root: bool) -> Array:
-    """The second derivative of log det of the Laplacian: with B its inverse, dB = −B dL B."""
-    b, n = theta.shape[:2]
-    scores, along = (x.reshape(b, n, n + 1, -1) for x in (theta, u))
-    top = scores.max(axis=(2, 3), keepdims=True)
-    w = np.exp(scores - top)
+def _tree(theta: Array, mu: Array, u: Array, single_root: bool) -> Array:
+    """d(w s) for arc weights w = exp θ and slopes s of log det L: with B the inverse of the Laplacian L, dB = −B dL B."""
+    n = theta.shape[1]
+    axes = tuple(range(2, theta.ndim))
+    w = np.exp(theta - theta.max(axis=axes, keepdims=True))
     words = np.arange(n)
     w[:, words, words + 1] = 0
-    along = np.where(w > 0, along, 0)
-    inverse = np.linalg.inv(_laplacian(w.sum(axis=3), single_root))
-    moved = w * along
-    change = -inverse @ _laplacian(moved.sum(axis=3), single_root) @ inverse
-    slope, bend = _by_arc(inverse, single_root), _by_arc(change, single_root)
-    return cast(Array, (moved * slope[..., None] + w * bend[..., None]).reshape(u.shape))
+    moved = w * u
+    arcs, moved = (w, moved) if theta.ndim == 3 else (w.sum(axis=3), moved.sum(axis=3))
+    inverse = np.linalg.inv(_laplacian(arcs, single_root))
+    bend = _by_arc(inverse @ _laplacian(moved, single_root) @ inverse, single_root)
+    return cast(Array, mu * u - w * (bend if theta.ndim == 3 else bend[..., None]))
 
 
 def _laplacian(w: Array, single_root: bool) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -247,7 +248,10 @@ class Family(Structure):
         if rows.offsets[0] != 0 or rows.offsets[-1] != rows.flat.size or sizes.min(initial=0) < 0:
             raise InvalidInput(f"{name} have offsets that do not cut their {rows.flat.size} numbers into items")
         for size in np.unique(sizes).tolist():
-            self._member(size, int(np.argmax(sizes == size)), name)
+            try:
+                _known_member(self, size)
+            except InvalidInput:
+                self._member(size, int(np.argmax(sizes == size)), name)
 
     def _member(self, size: int, i: int, name: str) -> Structure:
         try:
@@ -260,6 +264,12 @@ class Family(Structure):
 
     def vertices(self) -> Array:
         raise MissingOracle(f"{self!r} has no vertices of its own: {self.missing()['vertices']}")
+
+
+@lru_cache(maxsize=4096)
+def _known_member(family: Family, size: int) -> Structure:
+    """The member of a size: batches come with the same sizes again and again."""
+    return family.member(size)
 
 
 def _listed(value: Any, name: str) -> Sequence[Any]:
