@@ -201,7 +201,11 @@ class TestRegistry:
     def test_every_structure_and_loss_has_an_example(self):
         for kind in ("structure", "loss", "cost", "regularizer", "decoder"):
             for entry in registry.entries(kind):
-                if entry.name in ("budgets", "graphs", "matrices"):  # items differ, so a batch of any size is no input of it
+                if entry.name in (
+                    "budgets",
+                    "graphs",
+                    "matrices",
+                ):  # items differ, so a batch of any size is no input of it
                     continue
                 assert entry.examples, f"{entry.name} has no example for the conformance suite"
 

@@ -17,6 +17,7 @@ from fenchel.losses import Adversarial, FenchelYoung, Hinge, Perceptron  # noqa:
 from fenchel.nn import (  # noqa: E402
     AdversarialLoss,
     Argmax,
+    BiaffineScorer,
     CRFLoss,
     FenchelYoungLoss,
     HingeLoss,
@@ -24,6 +25,7 @@ from fenchel.nn import (  # noqa: E402
     Marginals,
     Project,
     StructuredLoss,
+    WordIndex,
     native,
 )
 from fenchel.scorers import Linear  # noqa: E402
@@ -398,3 +400,59 @@ def test_what_it_refuses():
         warnings.simplefilter("error", ConvergenceWarning)
         with pytest.raises(ConvergenceWarning):
             Project(Oracle(example_argmax, (4,)), max_iter=1)(torch.tensor([[0.6, -0.2, 0.7, 0.1]]))
+
+
+# -- the scorer of arcs ------------------------------------------------------------------------------------------------
+
+SENTENCES = [["a", "dog", "sees", "cats"], ["dogs", "sleep"], ["cats", "see", "a", "sleepy", "dog"], ["sleep"]]
+HEADS = [[2, 3, 0, 3], [2, 0], [2, 0, 5, 5, 2], [0]]
+
+
+@pytest.mark.parametrize("labels", [1, 3])
+def test_scores_of_a_sentence_do_not_depend_on_its_batch(labels):
+    torch.manual_seed(0)
+    index = WordIndex(SENTENCES)
+    network = BiaffineScorer(
+        index.n_words, index.n_characters, labels=labels, hidden=6, arc_size=5, label_size=4
+    ).eval()
+    for biaffine in (network.arc, network.label):
+        if biaffine is not None:
+            torch.nn.init.normal_(biaffine.weight)
+    together = network(*index(SENTENCES))
+    assert together.shape == (4, 5, 6, *(() if labels == 1 else (labels,)))
+    for i, sentence in enumerate(SENTENCES):
+        n = len(sentence)
+        assert torch.allclose(together[i, :n, : n + 1], network(*index([sentence]))[0], atol=1e-6)
+    assert torch.isfinite(network(*index([["unheard", "ofwords!"]]))).all()
+    with pytest.raises(InvalidInput, match="sentence 1 has no words"):
+        index([["a"], []])
+
+
+@pytest.mark.parametrize(
+    "loss", [CRFLoss(DependencyTrees()), HingeLoss(DependencyTrees(), Hamming())], ids=["crf", "hinge"]
+)
+def test_the_scorer_learns_trees_by_heart(loss):
+    torch.manual_seed(0)
+    index = WordIndex(SENTENCES)
+    network = BiaffineScorer(
+        index.n_words, index.n_characters, word_size=12, character_size=6, hidden=12, layers=1, arc_size=12, dropout=0.1
+    )
+    words, characters, lengths = index(SENTENCES)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss(network(words, characters, lengths), HEADS, lengths=lengths).backward()
+        optimizer.step()
+    network.eval()
+    parses = loss.predict(network(words, characters, lengths), lengths)
+    assert [parse.tolist() for parse in parses] == HEADS
+
+
+def test_words_that_are_rare_or_long_are_numbered():
+    index = WordIndex([["a", "a", "bb"], ["cc", "a"]], least=2, longest=3)
+    words, characters, lengths = index([["a", "bb"], ["abcabc"]])
+    assert words.tolist() == [[2, 1], [1, 0]]
+    assert characters.shape == (2, 2, 3)
+    assert characters[1, 1].sum() == 0
+    assert lengths.tolist() == [2, 1]
+    assert (index.n_words, index.n_characters) == (3, 5)

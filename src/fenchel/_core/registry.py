@@ -566,6 +566,8 @@ def _fill() -> None:
     register("layer", "crf_loss", f"{n}.losses:CRFLoss", "minus the log-probability of the truth")
     register("layer", "adversarial_loss", f"{n}.losses:AdversarialLoss", "the loss of a mistake cost, as a game")
     register("layer", "hinge_loss", f"{n}.losses:HingeLoss", "structured hinge")
+    register("layer", "biaffine_scorer", f"{n}.biaffine:BiaffineScorer", "a network that scores the arcs of sentences")
+    register("layer", "word_index", f"{n}.biaffine:WordIndex", "numbers for words and characters, for it")
 
 
 _fill()

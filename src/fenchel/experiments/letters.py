@@ -6,6 +6,7 @@ test on the other nine; they report errors in a figure only. Here the inputs are
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,6 @@ from ..errors import ConvergenceWarning
 from ..estimators.classify import FenchelYoungClassifier
 from ..estimators.tag import SequenceLabeler
 from .resume import Kept, fingerprint
-import itertools
 
 __all__ = ["run"]
 

@@ -9,12 +9,14 @@ try:
 except ImportError:
     raise MissingDependency("fenchel.nn needs PyTorch: pip install 'fenchel[torch]'") from None
 
+from .biaffine import BiaffineScorer, WordIndex
 from .layers import Argmax, KLProject, Marginals, Project
 from .losses import AdversarialLoss, CRFLoss, FenchelYoungLoss, HingeLoss, StructuredLoss
 
 __all__ = [
     "AdversarialLoss",
     "Argmax",
+    "BiaffineScorer",
     "CRFLoss",
     "FenchelYoungLoss",
     "HingeLoss",
@@ -22,4 +24,5 @@ __all__ = [
     "Marginals",
     "Project",
     "StructuredLoss",
+    "WordIndex",
 ]
