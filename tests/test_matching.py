@@ -365,6 +365,19 @@ def test_alpha_is_chosen_and_weights_of_samples_count():
     np.testing.assert_allclose(some.coef_, fewer.coef_, atol=1e-3)
 
 
+def test_pairs_without_features_are_never_matched():
+    X, y = tracked(12, objects=3, turnover=0.2, seed=2)
+    model = BipartiteMatcher(unmatched="allowed").fit(X, y)
+    x = X[0].copy()
+    partner = model.predict([x])[0][0]
+    x[0, partner] = np.nan
+    assert model.predict([x])[0][0] != partner
+    x[:] = np.nan
+    assert (model.predict([x])[0] == -1).all()
+    again = BipartiteMatcher(unmatched="allowed").fit([*X, x], [*y, np.full(len(x), -1)])
+    np.testing.assert_allclose(again.coef_, model.coef_, atol=0.2)
+
+
 def test_empty_sets_and_no_items():
     X, y = tracked(10, objects=3, turnover=0.2)
     nobody = np.zeros((0, 2, 6))
@@ -382,7 +395,8 @@ def test_empty_sets_and_no_items():
     ("X", "y", "message"),
     [
         ([np.zeros((2, 2))], [[0, 1]], r"sample 0 has shape \(2, 2\)"),
-        ([np.full((1, 1, 1), np.nan)], [[0]], "sample 0 holds NaN"),
+        ([np.array([[[np.nan, 1.0]]])], [[0]], "sample 0 holds NaN"),
+        ([np.full((1, 1, 1), np.nan)], [[0]], "features of that pair are NaN"),
         ([np.zeros((2, 2, 1)), np.zeros((2, 2, 2))], [[0, 1]] * 2, "sample 1 has 2 features"),
         ([np.zeros((2, 2, 1))], [[0, 0]], "one element two partners"),
         ([np.zeros((2, 2, 1))], [[0, 2]], "from 0 to 1, or -1"),

@@ -553,6 +553,9 @@ def _fill() -> None:
     register("learner", "online_to_batch", f"{o}.batch:OnlineToBatch", "a learner's averaged weights as an estimator",
              "OnlineToBatch(Learner(Simplex(3)))")  # fmt: skip
 
+    register(
+        "estimator", "match_model", "fenchel.cli.match_model:MatchModel", "a matcher of tables of pairs or of boxes"
+    )
     register("estimator", "tag_model", "fenchel.cli.tag_model:TagModel", "a tagger of column files")
     register("estimator", "table_model", "fenchel.cli.model:TableModel", "a model with the table encoder before it")
 

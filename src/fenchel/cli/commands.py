@@ -199,15 +199,16 @@ def _model_or_part(path: Path) -> Any:
 
 
 def _is_table_model(value: Any) -> bool:
+    from .match_model import MatchModel
     from .model import TableModel
     from .tag_model import TagModel
 
-    return isinstance(value, TableModel | TagModel)
+    return isinstance(value, TableModel | TagModel | MatchModel)
 
 
 def _table_model_facts(model: TableModel) -> dict[str, Any]:
     facts: dict[str, Any] = {"task": model.task, "target": model.target}
-    if hasattr(model, "encoder"):
+    if getattr(model, "encoder", None) is not None:
         facts["columns"] = [str(name) for name in model.encoder.feature_names_in_]
         facts["features"] = len(model.encoder.get_feature_names_out())
     task = TASKS.get(model.task)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .any import AnyOutput
 from .classify import Classify
+from .match import Match
 from .multilabel import Multilabel
 from .ordinal import Ordinal
 from .rank import Rank
@@ -21,5 +22,6 @@ TASKS: dict[str, Task] = {
     Multilabel.name: Multilabel(),
     Rank.name: Rank(),
     Tag.name: Tag(),
+    Match.name: Match(),
     AnyOutput.name: AnyOutput(),
 }

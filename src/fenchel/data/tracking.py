@@ -132,11 +132,12 @@ def _distance(first: Array, second: Array) -> Array:
     return np.asarray(np.minimum(np.sqrt((centres**2).sum(axis=-1)) / height, _FAR))
 
 
-def frame_pairs(boxes: Boxes, step: int = 1) -> list[FramePair]:
+def frame_pairs(boxes: Boxes, step: int = 1, *, truth: bool = True) -> list[FramePair]:
     """Each two frames that are ``step`` apart and both have boxes, with features and true partners by id.
 
     The motion of a box is ``step`` times how its object moved from the frame before, and nothing where it was not there.
-    Steps above 1 make the task harder: objects move further, and more of them enter and leave.
+    Steps above 1 make the task harder: objects move further, and more of them enter and leave. With ``truth=False``
+    boxes need no ids; partners are then −1, and boxes without an id have no motion.
 
     >>> from fenchel.data import frame_pairs, moving_boxes
     >>> pairs = frame_pairs(moving_boxes(5, 3, random_state=0))
@@ -144,7 +145,7 @@ def frame_pairs(boxes: Boxes, step: int = 1) -> list[FramePair]:
     (4, 6)
     """
     check_count(step, "step")
-    if len(boxes) and boxes.id.min() < 0:
+    if truth and len(boxes) and boxes.id.min() < 0:
         raise InvalidInput("some boxes have no id, so nobody knows which belong together; read a file of ground truth")
     groups = {int(frame): boxes.at(frame) for frame in boxes.frames}
     pairs = []
@@ -153,9 +154,9 @@ def frame_pairs(boxes: Boxes, step: int = 1) -> list[FramePair]:
         if after is None:
             continue
         place = {int(i): j for j, i in enumerate(boxes.id[after])}
-        if len(place) < len(after):
+        if truth and len(place) < len(after):
             raise InvalidInput(f"frame {frame + step} has two boxes with the same id")
-        partners = np.array([place.get(int(i), -1) for i in boxes.id[rows]], dtype=np.int64)
+        partners = np.array([place.get(int(i), -1) if truth else -1 for i in boxes.id[rows]], dtype=np.int64)
         first, second = boxes.box[rows], boxes.box[after]
         features = box_features(first, second, step * _motion(boxes, groups.get(frame - 1), rows))
         pairs.append(FramePair(features, partners, first, second, (frame, frame + step)))
@@ -166,7 +167,7 @@ def _motion(boxes: Boxes, before: IntArray | None, rows: IntArray) -> Array:
     motion = np.zeros((len(rows), 2))
     known = {} if before is None else {int(i): r for i, r in zip(boxes.id[before], before, strict=True)}
     for j, row in enumerate(rows):
-        old = known.get(int(boxes.id[row]))
+        old = known.get(int(boxes.id[row])) if boxes.id[row] >= 0 else None
         if old is not None:
             now, then = boxes.box[row], boxes.box[old]
             motion[j] = (now[:2] + now[2:] / 2) - (then[:2] + then[2:] / 2)

@@ -68,7 +68,7 @@ class BipartiteMatcher(LinearEstimator):
     which have weights of their own: for an element of the first set that is left over, one of the second, and a constant
     of pairs (both of whose elements leave their dummies behind). An item of X may also be a triple (pairs, first, second), where
     arrays (n, a) and (m, b) take the place of these three indicators. With ``pair_features``, items of X are pairs of
-    tables (A, B).
+    tables (A, B). A pair whose features are all NaN is no candidate: it is never matched.
 
     An iteration costs one product with all features and, for each item, an interior point method of O(k³) a step
     (adversarial), an assignment (hinge) or a projection (sparsemap).
@@ -366,10 +366,8 @@ class BipartiteMatcher(LinearEstimator):
     def _read(self, X: Any) -> _Batch:
         if X is None or isinstance(X, str | bytes | dict) or not hasattr(X, "__iter__"):
             raise InvalidInput(f"X is {type(X).__name__}, expected a list with an array (n, m, features) for each item")
-        if isinstance(X, np.ndarray) and X.ndim == 4 and self.pair_features is None and X.dtype.kind == "f":
-            bad = ~np.isfinite(X)
-            if bad.any():
-                raise InvalidInput(f"X of sample {int(np.argwhere(bad)[0, 0])} holds NaN or infinity")
+        stacked = isinstance(X, np.ndarray) and X.ndim == 4 and X.dtype in (np.float32, np.float64)
+        if stacked and self.pair_features is None and np.isfinite(X).all():
             return _Batch(X, None)
         pairs: list[Array] = []
         alone: list[tuple[Array, Array]] = []
@@ -380,7 +378,7 @@ class BipartiteMatcher(LinearEstimator):
                     raise InvalidInput(f"X of sample {i} is {type(item).__name__}, expected a pair of tables (A, B)")
                 item = self.pair_features(item[0], item[1])
             triple = isinstance(item, tuple) and len(item) == 3
-            x = _numbers(item[0] if triple else item, 3, f"X of sample {i}", "(n, m, features)")
+            x = _numbers(item[0] if triple else item, 3, f"X of sample {i}", "(n, m, features)", barred=True)
             if pairs and x.shape[2] != pairs[0].shape[2]:
                 raise InvalidInput(f"X of sample {i} has {x.shape[2]} features, but sample 0 has {pairs[0].shape[2]}")
             if triple:
@@ -408,7 +406,7 @@ class BipartiteMatcher(LinearEstimator):
         return tags
 
 
-def _numbers(value: Any, ndim: int, name: str, expected: str) -> Array:
+def _numbers(value: Any, ndim: int, name: str, expected: str, barred: bool = False) -> Array:
     try:
         array = np.asarray(value)
         array = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
@@ -416,7 +414,8 @@ def _numbers(value: Any, ndim: int, name: str, expected: str) -> Array:
         raise InvalidInput(f"{name} is no array of numbers {expected}") from None
     if array.ndim != ndim:
         raise InvalidInput(f"{name} has shape {array.shape}, expected {expected}")
-    if not np.isfinite(array).all():
+    bad = ~np.isfinite(array)
+    if bad.any() and not (barred and (np.isnan(array).all(axis=-1) == bad.any(axis=-1)).all()):
         raise InvalidInput(f"{name} holds NaN or infinity")
     return array
 
@@ -441,5 +440,10 @@ def _read_partners(y: Any, batch: _Batch) -> list[IntArray]:
         chosen = partners[partners >= 0]
         if len(np.unique(chosen)) < len(chosen):
             raise InvalidInput(f"y of sample {i} is {partners.tolist()}, which gives one element two partners")
+        rows = np.flatnonzero(partners >= 0)
+        barred = np.isnan(x[rows, partners[rows]]).any(axis=1) if rows.size and x.shape[2] else np.zeros(0, bool)
+        if barred.any():
+            j = int(rows[barred.argmax()])
+            raise InvalidInput(f"y of sample {i} matches {j} with {partners[j]}, but the features of that pair are NaN")
         found.append(partners)
     return found

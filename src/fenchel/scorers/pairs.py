@@ -27,7 +27,7 @@ class Pairs(Scorer):
     larger of n and m, and −inf in rows and columns that are only there to make up the square. Not being chosen is what
     a pair takes from element j, so its features count negative in column j.
 
-    Costs one product with all features.
+    A pair with a feature that is NaN is no candidate: its score is −inf. Costs one product with all features.
 
     >>> import numpy as np
     >>> from fenchel.scorers import Pairs
@@ -55,9 +55,13 @@ class Pairs(Scorer):
                 masks.append(mask)
             self.rows = _ragged([len(block) for block in blocks])
             self.mask = np.concatenate(masks) if masks else np.zeros(0)
-            if not self.mask.any():
-                self.mask = None
         features = np.concatenate(blocks) if blocks else np.zeros((0, self.n_pair_features))
+        barred = np.asarray(np.isnan(features).any(axis=1))
+        if barred.any():
+            features = np.where(barred[:, None], 0, features)
+            self.mask = np.where(barred, -np.inf, 0.0 if self.mask is None else self.mask)
+        if self.mask is not None and not self.mask.any():
+            self.mask = None
         self.linear = Linear(features, (1,))
 
     @property
