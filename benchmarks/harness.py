@@ -38,7 +38,7 @@ __all__ = [
 
 PACKAGES = (
     "numpy", "scipy", "scikit-learn", "numba", "threadpoolctl", "entmax", "jax", "jaxlib", "jaxopt", "torch", "POT",
-    "lap", "mord", "river", "vowpalwabbit",
+    "lap", "mord", "river", "vowpalwabbit", "sklearn-crfsuite", "python-crfsuite",
 )  # fmt: skip
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from benchmarks.cases import foundation, learning, loss_trick, matching, networks, online, polytopes, trees
+from benchmarks.cases import foundation, learning, loss_trick, matching, networks, online, polytopes, sequences, trees
 from benchmarks.harness import Case, Probe
 
 __all__ = ["everything", "topics"]
 
-_TOPICS = (foundation, polytopes, learning, online, trees, matching, loss_trick, networks)
+_TOPICS = (foundation, polytopes, learning, online, trees, matching, loss_trick, networks, sequences)
 
 
 def everything() -> list[Case | Probe]:

@@ -171,8 +171,12 @@ def _collected(X: Iterable[Any], column_of: Callable[[str], int]) -> tuple[IntAr
                     add_code(code)
                     add_value(1.0)
             ends.append(len(codes))
-    # copies, not views: a matrix over an array of Python's cannot be written to or resized safely
-    return np.array(codes, np.int32), np.array(values, np.float64), np.array(ends, np.int64)
+    return _viewed(codes), _viewed(values), _viewed(ends)
+
+
+def _viewed(numbers: array[Any]) -> Array:
+    """A view of one of Python's arrays: a copy would take most of the memory that reading needs."""
+    return np.frombuffer(numbers, numbers.typecode) if len(numbers) else np.zeros(0, numbers.typecode)
 
 
 def _matrix(codes: IntArray, values: Array, ends: IntArray, width: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from .._core.types import Array
 from ..losses.base import Output
@@ -21,6 +22,9 @@ class MAP(Decoder):
     >>> MAP().decode(FenchelYoung(OrderSimplex(3), "euclidean").output([[0.9, -0.5]]))
     array([1])
     """
+
+    def decode(self, output: Output) -> Any:
+        return output.structure.best(output.scores)
 
     def vertices(self, output: Output) -> Array:
         return output.structure.argmax(output.scores)

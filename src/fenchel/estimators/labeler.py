@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -264,7 +264,11 @@ class Labeler(LinearEstimator):
         return float(weights @ right) / total if total > 0 else float("nan")
 
     def _as_labels(self, codes: Any) -> list[list[Any]]:
-        return [self.classes_[one].tolist() for one in codes]
+        if not len(codes):
+            return []
+        names = self.classes_[np.concatenate(codes)].tolist()
+        ends = np.cumsum([len(one) for one in codes]).tolist()
+        return [names[a:b] for a, b in pairwise([0, *ends])]
 
     def _label_counts(self, rows: Any) -> IntArray:
         """How many labels each item of these rows has."""

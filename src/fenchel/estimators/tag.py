@@ -211,6 +211,10 @@ class SequenceLabeler(Labeler):
             rows = self.encoder_.fit_transform(items) if fit else self.encoder_.transform(items)
         else:
             rows, lengths = _stacked(items, "X", None if fit else self.n_features_in_)
+        if self.weights == "met" and not isinstance(rows, np.ndarray):
+            single = rows.data.astype(np.float32)
+            if (single == rows.data).all():  # counts and zeros and ones are: a third of the memory less
+                rows.data = single
         if fit:
             self.n_features_in_ = rows.shape[1]
         if pairs is None:

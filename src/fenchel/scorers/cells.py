@@ -122,4 +122,4 @@ def _csr(rows: Any) -> tuple[Array, Array, Array]:
     small = rows.nnz < 2**31
     index = np.int32 if small else np.int64
     ends, columns = rows.indptr.astype(index, copy=False), rows.indices.astype(index, copy=False)
-    return ends, columns, rows.data.astype(np.float64, copy=False)
+    return ends, columns, rows.data

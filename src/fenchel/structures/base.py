@@ -203,6 +203,10 @@ class Structure(ABC):
         rows, batch = self._rows(theta, "scores")
         return self._restore(self._argmax(rows), batch, rows.dtype)
 
+    def best(self, theta: ArrayLike) -> Any:
+        """The outputs of highest score, ``decode(argmax(theta))``; a structure that finds them first says so at once."""
+        return self.decode(self.argmax(theta))
+
     def project(
         self, theta: ArrayLike, *, tol: float | None = None, max_iter: int | None = None, return_info: bool = False
     ) -> Any:

@@ -656,6 +656,14 @@ class Chains(_ChainOracles, Family):
 
     # -- oracles -------------------------------------------------------------------------------------------------------
 
+    def best(self, theta: Any) -> Any:
+        """The labellings of highest score, without a detour by vertices."""
+        rows: Any = self._rows(theta, "scores")[0]
+        lay = self._layout(rows)
+        labels, status = self._best_labels(lay)
+        self._refuse_impossible(status)
+        return np.split(labels, lay.ends[1:-1]) if lay.n else []
+
     def k_best(self, theta: Any, k: int) -> list[tuple[Array, Array]]:
         """A pair ``(scores, outputs)`` for each item, best first: as many as there are, at most k."""
         rows = self._rows(theta, "scores")[0]
