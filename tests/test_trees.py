@@ -631,3 +631,12 @@ def test_kl_projections_cut_off_sets_that_get_too_little(tree):
     slope = np.where(mu > 0, theta - 1 - np.log(np.maximum(mu, 1e-300)), -np.inf)
     best = tree.argmax(slope)
     assert abs((np.where(mu > 0, slope, 0) * (best - mu)).sum()) <= 1e-9
+
+
+def test_a_projection_with_many_equal_scores_goes_on_where_rounding_stops_the_factors():
+    """Scores that are bounds of one another's: two thirds equal, the others near ties, as in games with small smoothing."""
+    tree, rng = DependencyTree(20), np.random.default_rng(14)
+    mu = tree.project(rng.normal(size=(6, *tree.shape)) * 0.05)
+    _, info = tree.project(10 * (mu - 1), return_info=True)
+    assert info.converged.all()
+    assert info.error.max() <= 1.1e-9

@@ -22,6 +22,7 @@ Argmax: TypeAlias = Callable[[Array, IntArray], ArrayLike]
 
 _FIRST_CAPACITY = 16
 _FIRST_COLUMNS = 128
+_RESTARTS = 2
 # Problems under way at once: enough to make the cost of a Python call per round small, few enough that their
 # factors (one square array each) stay a modest part of what the atoms themselves need.
 _BLOCK_NUMBERS = 1 << 22
@@ -212,14 +213,45 @@ def project_from_argmax(
             f"{rows.shape}; use warm_start.take(indices) to pick problems"
         )
     oracle = _Oracle(argmax, "argmax" if context is None else f"{context}: argmax")
+    result = _solved(rows, np.arange(n), oracle, tol, max_iter, warm_start)
+    for _ in range(_RESTARTS):
+        # where rounding in the factors stopped the method, one from scratch at the same atoms goes on as a rule
+        left = np.flatnonzero(~result.converged & (result.n_iter < max_iter))
+        if not len(left):
+            break
+        rest = max_iter - int(result.n_iter[left].max())
+        more = _solved(rows[left], left, oracle, tol, rest, result.support.take(left))
+        more.n_iter += result.n_iter[left]
+        order = np.arange(n)
+        order[left] = n + np.arange(len(left))
+        result = _picked(_joined([result, more], dim), order)
+    return result
+
+
+def _solved(
+    rows: Array, numbers: IntArray, oracle: _Oracle, tol: float, max_iter: int, warm_start: Support | None
+) -> ActiveSetResult:
+    """Problems ``numbers`` of the batch, in blocks."""
+    n, dim = rows.shape
     size = int(np.clip(_BLOCK_NUMBERS // max(dim, 1), *_BLOCK_ROWS))
     blocks = []
     for start in range(0, n, size):
-        part = range(start, min(start + size, n))
-        block = _Block(rows[part.start : part.stop], start, oracle, tol, max_iter)
-        block.solve(warm_start if warm_start is None or len(part) == n else warm_start.take(part))
+        part = slice(start, min(start + size, n))
+        block = _Block(rows[part], numbers[part], oracle, tol, max_iter)
+        whole = warm_start is None or part == slice(0, n)
+        block.solve(warm_start if whole else warm_start.take(range(part.start, part.stop)))  # type: ignore[union-attr]
         blocks.append(block.result())
     return _joined(blocks, dim)
+
+
+def _picked(result: ActiveSetResult, index: IntArray) -> ActiveSetResult:
+    return ActiveSetResult(
+        result.points[index],
+        result.gap[index],
+        result.n_iter[index],
+        result.converged[index],
+        result.support.take(index),
+    )
 
 
 def _rows(theta: ArrayLike) -> Array:
@@ -262,12 +294,12 @@ class _Oracle:
 class _Block:
     """Problems under way together: their state in arrays, which the kernels share."""
 
-    def __init__(self, rows: Array, first: int, oracle: _Oracle, tol: float, max_iter: int) -> None:
+    def __init__(self, rows: Array, numbers: IntArray, oracle: _Oracle, tol: float, max_iter: int) -> None:
         n, dim = rows.shape
         forbidden = rows == -np.inf
         self.forbidden = forbidden if forbidden.any() else np.zeros((0, 0), dtype=bool)
         self.theta = np.where(forbidden, 0.0, rows) if len(self.forbidden) else rows
-        self.first, self.oracle, self.tol, self.max_iter = first, oracle, tol, max_iter
+        self.numbers, self.oracle, self.tol, self.max_iter = numbers, oracle, tol, max_iter
         self.pool = np.empty((4 * n, min(dim, _FIRST_COLUMNS)))
         self.used = 0
         self.slots = np.full((n, _FIRST_CAPACITY), -1)
@@ -359,15 +391,15 @@ class _Block:
         """One answer for each problem; the oracle gets copies, which it may overwrite."""
         rows = scores[items]
         if not len(self.forbidden):
-            return self.oracle(rows, items + self.first)
+            return self.oracle(rows, self.numbers[items])
         closed = self.forbidden[items]
         rows[closed] = -np.inf
-        vertices = self.oracle(rows, items + self.first)
+        vertices = self.oracle(rows, self.numbers[items])
         used = closed & (vertices != 0) & ~np.isnan(vertices)
         if used.any():
             a, position = (int(k) for k in np.argwhere(used)[0])
             raise OracleError(
-                f"{self.oracle.name} returned at sample {items[a] + self.first} a vertex with entry "
+                f"{self.oracle.name} returned at sample {self.numbers[items[a]]} a vertex with entry "
                 f"{vertices[a, position]} at position {position}, whose score of -inf forbids it"
             )
         return vertices
@@ -412,7 +444,7 @@ class _Block:
         if bad.any():
             a = int(bad.argmax())
             i = items[a]
-            raise self.oracle.fail(int(status[a]), int(i) + self.first, vertices[a], float(self.gap[i]))
+            raise self.oracle.fail(int(status[a]), int(self.numbers[i]), vertices[a], float(self.gap[i]))
 
 
 def _joined(blocks: list[ActiveSetResult], dim: int) -> ActiveSetResult:

@@ -276,6 +276,9 @@ class SpanningTree(_SpanningOracles, ProjectedTrees):
         log_partition, mu = Arborescence(self.n - 1)._marginals(self._arcs(rows))
         return log_partition, np.minimum(self._folded(mu), 1.0)
 
+    def _project(self, rows: Array, accuracy: Accuracy) -> Array | Solved:
+        return super()._project(self.center(rows), accuracy)  # smaller numbers, the same projection
+
     def _kl_project(self, rows: Array, accuracy: Accuracy) -> Solved:
         """By cutting planes: sets of nodes with too much between them are found by maximum flows."""
         if self.n < 3:  # a single tree

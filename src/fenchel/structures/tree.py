@@ -219,6 +219,9 @@ class _Tree(_TreeOracles, ProjectedTrees):
         kind = lifted_tree.SINGLE_ROOT if self.single_root else lifted_tree.MULTI_ROOT
         return Graph(np.repeat(ends, self.labels, axis=0), self.n + 1, kind, self.labels)
 
+    def _project(self, rows: Array, accuracy: Accuracy) -> Array | Solved:
+        return super()._project(self.center(rows), accuracy)  # smaller numbers, the same projection
+
     def _kl_project(self, rows: Array, accuracy: Accuracy) -> Solved:
         """By cutting planes: the sets of words that get too little are found by maximum flows."""
         self._argmax(rows)  # complains where no tree is left
@@ -506,7 +509,7 @@ class _TreeFamily(_TreeOracles, Family):
             out.reshape(-1)[arcs] = 1.0
             return out
 
-        return project_padded(rows, best, accuracy)
+        return project_padded(self.center(rows), best, accuracy)
 
     def k_best(self, theta: Any, k: int) -> list[tuple[Array, Array]]:
         """A pair ``(scores, outputs)`` for each item, best first: as many as there are, at most k."""
