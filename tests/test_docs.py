@@ -64,6 +64,9 @@ def write_examples(folder, X, y):
         for labels, x in zip(sets, X, strict=True)
     ]
     (folder / "songs.svm.gz").write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))
+    sentences = ("Ada\tB-PER\nsaw\tO\nNew\tB-LOC\nYork\tI-LOC", "Rome\tB-LOC\nis\tO", "Bob\tB-PER\nsaw\tO\nAda\tB-PER")
+    for name in ("train", "test", "new"):
+        (folder / f"{name}.tsv").write_text("\n\n".join(sentences * 5))
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "console")], ids=lambda p: p.name)

@@ -21,7 +21,7 @@ from fenchel.errors import InvalidInput
 from fenchel.experiments import label_ranking, multilabel, ordinal
 from fenchel.experiments.resume import Kept, fingerprint, keeping
 
-NAMES = ("label-ranking", "ordinal", "multilabel", "matching")
+NAMES = ("label-ranking", "ordinal", "multilabel", "letters", "entities", "matching")
 
 
 @pytest.fixture(autouse=True)
@@ -287,3 +287,16 @@ def test_reproduce_all(tmp_path, monkeypatch, capsys):
     )
     assert main(["reproduce", "all", "--quick", "--quiet", "--json", "-"]) == 0
     assert list(json.loads(capsys.readouterr().out)) == ["ordinal"]
+
+
+def test_chains_read_letters_better_than_no_structure(quick):
+    values = quick("letters")["values"]
+    assert values["crf"]["letter"][0] < values["unstructured"]["letter"][0]
+    assert values["perceptron"]["letter"][0] < values["unstructured"]["letter"][0]
+    assert all(0 < values[m]["letter"][0] <= values[m]["word"][0] for m in values)
+
+
+def test_entities_are_found_and_scored_whole(quick):
+    values = quick("entities")["values"]
+    assert all(0 <= v["f1"] <= 1 and v["accuracy"] > 0.8 for v in values.values())
+    assert values["crf"]["f1"] > 0.9
