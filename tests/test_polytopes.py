@@ -164,6 +164,22 @@ def test_an_empty_budget_is_refused(bounds):
 
 
 class TestPermutahedron:
+    @pytest.mark.parametrize("n", [2, 7, 60])
+    def test_rows_near_and_far_are_the_same_alone_and_together(self, n):
+        """Near scores are projected by their values, far ones by their order; a batch goes one way."""
+        rng = np.random.default_rng(n)
+        theta = rng.normal(size=(40, n)) * np.geomspace(1e-3, 1e2, 40)[:, None]
+        theta[::3] = np.round(theta[::3])  # ties
+        structure = Permutahedron(n)
+        together = structure.project(theta)
+        alone = np.stack([structure.project(row) for row in theta])
+        near = structure.project(np.concatenate([theta, np.zeros((8000, n))]))[:40]
+        scale = np.abs(theta).max(axis=1, keepdims=True) + n
+        assert np.all(np.abs(together - alone) <= 1e-13 * scale)
+        assert np.all(np.abs(near - alone) <= 1e-13 * scale)
+        best = structure.argmax(theta - alone)
+        assert np.all(((theta - alone) * (best - alone)).sum(axis=1) <= 1e-9 * scale[:, 0] * n)
+
     @given(seeds, st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, 2.0, 7.0]), min_size=1, max_size=5))
     @quick
     def test_any_weights(self, seed, weights):

@@ -51,7 +51,8 @@ class LabelRanker(LinearEstimator):
     Parameters
     ----------
     regularizer : {"euclidean", "kl", "gibbs"} or Regularizer, default="euclidean"
-        Ψ, which makes the loss. "gibbs", a distribution over rankings, needs ``projection="linear_ordering"``.
+        Ψ, which makes the loss. "gibbs", a distribution over rankings, needs ``projection="linear_ordering"``, where "kl" has
+        no projection of its own and is slow.
     cost : {"auto", "hamming", "discounted", "disagreements"} or Cost, default="auto"
         What a mistake costs: labels at a wrong rank ("hamming", the default for permutation matrices), one minus the
         NDCG, or pairs in the wrong order ("disagreements", on the linear ordering polytope, where it is the default).

@@ -141,7 +141,10 @@ class Permutahedron(Structure):
         out = np.empty_like(rows)
         ascending = np.empty_like(rows)
         parallel.run(_sort_values, len(rows), rows.size, rows, ascending)
-        parallel.run(kernels.project, len(rows), rows.size, rows, ascending, self._w, out)
+        if (ascending[:, -1] - ascending[:, 0]).sum() <= len(rows) * (self.weights[0] - self.weights[-1]):
+            parallel.run(kernels.project, len(rows), rows.size, rows, ascending, self._w, out)
+        else:  # scores farther apart than the weights: most of them are a block of their own
+            parallel.run(kernels.project_in_order, len(rows), rows.size, rows, _descending(rows), self._w, out)
         return out
 
     def _kl_project(self, rows: Array, accuracy: Accuracy) -> Array:
