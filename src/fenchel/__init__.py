@@ -22,6 +22,7 @@ _ESTIMATORS = (
     "AdversarialClassifier",
     "BipartiteMatcher",
     "FenchelYoungClassifier",
+    "GraphLabeler",
     "LabelRanker",
     "LossTrickPredictor",
     "MarginClassifier",
@@ -32,7 +33,8 @@ _ESTIMATORS = (
 
 # Written out, so that type checkers see what is exported; a test compares it with the above.
 __all__ = [
-    "AdversarialClassifier", "BipartiteMatcher", "FenchelYoungClassifier", "LabelRanker", "LossTrickPredictor",
+    "AdversarialClassifier", "BipartiteMatcher", "FenchelYoungClassifier", "GraphLabeler", "LabelRanker",
+    "LossTrickPredictor",
     "MarginClassifier", "MultilabelClassifier", "OrdinalClassifier", "SequenceLabeler", "__version__", "costs", "data",
     "decoders", "errors", "estimators", "experiments", "get_threads", "load", "losses", "metrics", "model_selection",
     "online", "optim", "plots", "save", "scorers", "set_threads", "solvers", "structures", "testing",
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from ._core.saving import load, save
     from .estimators.adversarial import AdversarialClassifier
     from .estimators.classify import FenchelYoungClassifier
+    from .estimators.graph import GraphLabeler
     from .estimators.loss_trick import LossTrickPredictor
     from .estimators.margin import MarginClassifier
     from .estimators.match import BipartiteMatcher

@@ -446,6 +446,9 @@ def _fill() -> None:
 
     register("scorer", "linear", "fenchel.scorers.linear:Linear", "scores linear in dense or sparse rows")
 
+    register("scorer", "linear_graph", "fenchel.scorers.linear_graph:LinearGraph",
+             "scores of labelled graphs, with features of nodes and edges")  # fmt: skip
+
     register("scorer", "linear_chain", "fenchel.scorers.linear_chain:LinearChain",
              "scores of label sequences, with transition or pair features")  # fmt: skip
 
@@ -534,6 +537,8 @@ def _fill() -> None:
              "MultilabelClassifier()")  # fmt: skip
     register("estimator", "label_ranker", f"{e}.rank:LabelRanker", "a ranking of labels",
              "LabelRanker()")  # fmt: skip
+    register("estimator", "graph_labeler", f"{e}.graph:GraphLabeler", "a label for each node of a tree or graph",
+             "GraphLabeler()")  # fmt: skip
     register("estimator", "sequence_labeler", f"{e}.tag:SequenceLabeler", "a label for each position of a sequence",
              "SequenceLabeler()")  # fmt: skip
     register("estimator", "bipartite_matcher", f"{e}.match:BipartiteMatcher", "a matching between two sets",

@@ -163,8 +163,8 @@ class CostMatrices(Cost):
 
 
 def _answers_of(n: int, truths: Structure) -> Structure:
-    """As many answers as the matrix has rows: those of the truths where that is their number, else classes."""
-    return truths if truths.n_vertices == n else Simplex(n)
+    """As many answers as the matrix has rows: those of the truths where that is their number, or labellings; else classes."""
+    return truths if truths.n_vertices == n or truths.part_coding == "labels" else Simplex(n)
 
 
 def _check_costs(array: Array, name: str, place: str) -> None:

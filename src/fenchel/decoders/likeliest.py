@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from .._core.ragged import forbid_like
 from .._core.types import Array
 from ..losses.base import Output
 from ..structures.base import Structure
@@ -15,6 +18,9 @@ __all__ = ["Likeliest"]
 @dataclass(frozen=True)
 class Likeliest(Decoder):
     """The vertex nearest to what the predictor plays: its likeliest answer, where answers are classes.
+
+    Of labels of positions or nodes it is the labelling of which most labels are expected to be right, by what the predictor
+    plays at each; labels and pairs that scores of -inf forbid stay forbidden.
 
     For an adversarial loss that is the mode of p*, which may be no answer at all; for other losses it is the vertex
     nearest to μ. One call of ``nearest``.
@@ -34,4 +40,12 @@ class Likeliest(Decoder):
         return output.answers
 
     def vertices(self, output: Output) -> Array:
-        return output.answers.nearest(output.predictor)
+        answers = output.answers
+        if answers.part_coding != "labels":
+            return answers.nearest(output.predictor)
+        rows, batch = answers.as_rows(output.predictor, "points")
+        wishes = answers.position_scores(answers.position_marginals(rows), rows)
+        scores = output.structure.as_rows(output.scores, "scores")[0]
+        if answers == output.structure and scores.size and scores.min() == -np.inf:
+            wishes = forbid_like(wishes, scores)
+        return answers.restore(answers.argmax(wishes), batch)

@@ -19,7 +19,9 @@ from ..costs.base import Cost, affine_form
 from ..costs.zero_one import ZeroOne
 from ..decoders.base import Decoder
 from ..decoders.calibrated import Calibrated
+from ..decoders.likeliest import Likeliest
 from ..decoders.map import MAP
+from ..losses.adversarial import Adversarial
 from ..losses.base import Loss, Output
 from ..losses.fenchel_young import FenchelYoung
 from ..losses.margin import Hinge, Perceptron
@@ -34,6 +36,8 @@ __all__ = ["Labeler", "label_codes", "read_labels"]
 
 Self = TypeVar("Self", bound="Labeler")
 
+_INNER_GAP = 1e-4
+"""How exactly games are solved in training, in units of the cost of an example."""
 _MOST_PASSES = 20
 """Of the perceptron, where ``max_iter`` is "auto"."""
 
@@ -48,6 +52,7 @@ class Labeler(LinearEstimator):
     loss: str
     cost: Any
     strength: float
+    decode: str
     early_stopping: bool
     validation_fraction: float
     n_iter_no_change: int
@@ -60,9 +65,11 @@ class Labeler(LinearEstimator):
         "hinge": lambda structure, cost, strength: Hinge(structure, cost),
         "perceptron": lambda structure, cost, strength: Perceptron(structure),
         "sparsemap": lambda structure, cost, strength: FenchelYoung(structure, "euclidean", strength),
+        "adversarial": lambda structure, cost, strength: Adversarial(structure, cost, tol=_INNER_GAP),
     }
     _margins = ("hinge", "perceptron")
     """Losses whose prediction is the output of highest score and nothing more."""
+    _ways: ClassVar[tuple[str, ...]] = ("auto", "potentials", "predictor", "expected_cost")
 
     # -- what a concrete estimator says --------------------------------------------------------------------------------
 
@@ -118,12 +125,14 @@ class Labeler(LinearEstimator):
             y_val = read_labels(y_val, "y_val")
             rest = self._read(X_val, fit=False)
             self._check_sizes(rest, y_val)
+            there = self._loss_on(loss, rest)
             held_out = HeldOut(
-                self, self._scorer(rest, loss), loss, self._truths(loss, y_val, "y_val"), self.n_iter_no_change
+                self, self._scorer(rest, there), there, self._truths(there, y_val, "y_val"), self.n_iter_no_change
             )
         elif self.early_stopping:
             inside, outside = self._split(len(y))
-            held_out = HeldOut(self, self._scorer(batch.take(outside), loss), loss, v[outside], self.n_iter_no_change)
+            there, loss = loss.take(outside), loss.take(inside)
+            held_out = HeldOut(self, self._scorer(batch.take(outside), there), there, v[outside], self.n_iter_no_change)
             batch, v = batch.take(inside), v[inside]
             weights = None if weights is None else weights[inside]
         self._train(batch, v, loss, weights, held_out=held_out)
@@ -153,6 +162,7 @@ class Labeler(LinearEstimator):
 
     def _check_parameters(self) -> None:
         check_choice(self.loss, "loss", tuple(self._losses))
+        check_choice(self.decode, "decode", self._ways)
         if not isinstance(self.early_stopping, bool | np.bool_):
             raise InvalidInput(f"early_stopping is {self.early_stopping!r}, expected True or False")
         check_count(self.n_iter_no_change, "n_iter_no_change")
@@ -169,9 +179,26 @@ class Labeler(LinearEstimator):
         return loss
 
     def _decoder(self, structure: Structure, cost: Cost, loss: Loss) -> Decoder:
-        if isinstance(cost, ZeroOne) or self.loss in self._margins:
+        way = self.decode
+        if way == "auto":
+            potentials = isinstance(cost, ZeroOne) or self.loss in (*self._margins, "adversarial")
+            way = "potentials" if potentials else "expected_cost"
+        if way == "potentials":
             return MAP()
-        return self._check_decoding(Calibrated(structure, cost), loss)
+        if self.loss in self._margins:
+            raise IncompatiblePair(
+                f"decode={way!r} needs a distribution over labels, which loss={self.loss!r} does not give; use "
+                "decode='potentials'"
+            )
+        return Likeliest() if way == "predictor" else self._check_decoding(Calibrated(structure, cost), loss)
+
+    def _loss_on(self, loss: Loss, batch: Any) -> Loss:
+        """The loss of other inputs; another one only where the structure differs from input to input."""
+        return loss
+
+    def _decoder_for(self, output: Output) -> Decoder:
+        """The decoder of these outputs; estimators whose structure differs by input bind it to theirs."""
+        return self.decoder_
 
     def _truths(self, loss: Loss, y: Sequence[Any], name: str = "y") -> Any:
         codes = label_codes(y, self.classes_, name)
@@ -216,7 +243,7 @@ class Labeler(LinearEstimator):
     def predict(self, X: Any) -> list[list[Any]]:
         """The labels of least expected cost, a list for each input."""
         output = self._output(X)
-        return self._as_labels(self.decoder_.decode(output))
+        return self._as_labels(self._decoder_for(output).decode(output))
 
     def predict_single(self, x: Any) -> list[Any]:
         """The labels of one input."""
@@ -278,7 +305,7 @@ class Labeler(LinearEstimator):
 
     def _answer_costs(self, loss: Loss, output: Output, v: Any) -> Array:
         cost = make_cost(self.cost)
-        answers = self.decoder_.vertices(output)
+        answers = self._decoder_for(output).vertices(output)
         if isinstance(cost, ZeroOne):
             return np.asarray(item_max(abs(answers - v)) > 0, dtype=np.float64)
         return np.asarray(affine_form(cost, loss.structure, loss.structure).value(answers, v))

@@ -52,10 +52,11 @@ class SequenceLabeler(Labeler):
     A labelling scores Σ_t ⟨W[y_t], x_t⟩ + Σ_t T[y_t, y_{t+1}], with a weight for each feature and label and for each
     transition. Training minimises the weighted mean of S(θ_i; y_i) + alpha/2 ‖w‖² over sequences, transitions penalised
     like the rest; S is the loss of a conditional random field ("crf"), the structured hinge with the cost added to the scores
-    ("hinge"), or the SparseMAP loss ("sparsemap"); "perceptron" is the averaged perceptron. ``predict`` answers with the
+    ("hinge"), the SparseMAP loss ("sparsemap"), or the adversarial loss of the cost ("adversarial", for costs that add up over
+    positions); "perceptron" is the averaged perceptron. ``predict`` answers with the
     labels of least expected cost under the model's marginals (crf, sparsemap), or with the best scoring labelling (hinge,
-    perceptron, and everywhere with ``cost="zero_one"``, which counts whole sequences). An iteration costs one product with
-    the features and O(labels²) for each position.
+    adversarial, perceptron, and everywhere with ``cost="zero_one"``, which counts whole sequences); see ``decode``. An
+    iteration costs one product with the features and O(labels²) for each position (adversarial: O(labels³)).
 
     ``X`` is a list with an item for each sequence: a dense array or a SciPy sparse matrix with a row for each position, or a
     list with a dict of features for each position, as sklearn-crfsuite takes them
@@ -63,7 +64,7 @@ class SequenceLabeler(Labeler):
 
     Parameters
     ----------
-    loss : {"crf", "hinge", "perceptron", "sparsemap"}, default="crf"
+    loss : {"crf", "hinge", "perceptron", "sparsemap", "adversarial"}, default="crf"
         What training minimises.
     cost : str, matrix, function or Cost, default="hamming"
         What a mistake costs. "hamming" counts wrong positions, "absolute" and "squared_error" the distance of labels in
@@ -88,6 +89,9 @@ class SequenceLabeler(Labeler):
         ``c2`` is alpha · sequences / 2.
     strength : float, default=1.0
         Scales the regularizer (crf: the temperature, sparsemap): larger values make softer predictions.
+    decode : {"auto", "potentials", "predictor", "expected_cost"}, default="auto"
+        What ``predict`` answers: the labelling of highest score, the likeliest labels of what the model itself would play (its
+        marginals, or the predictor's p* of the adversarial loss), or those of least expected cost under its marginals.
     fit_intercept : bool, default=True
         Add a feature of the value ``intercept_scaling`` to each position, penalised like the others.
     intercept_scaling : float, default=1.0
@@ -127,7 +131,8 @@ class SequenceLabeler(Labeler):
     ----------
     Lafferty, McCallum and Pereira, "Conditional random fields", 2001; Taskar, Guestrin and Koller, "Max-margin Markov
     networks", 2003; Collins, "Discriminative training methods for hidden Markov models", 2002; Niculae, Martins, Blondel
-    and Cardie, "SparseMAP: differentiable sparse structured inference", 2018.
+    and Cardie, "SparseMAP: differentiable sparse structured inference", 2018; Fathony, Rezaei, Bashiri, Zhang and Ziebart,
+    "Distributionally robust graphical models", 2018.
 
     Examples
     --------
@@ -153,6 +158,7 @@ class SequenceLabeler(Labeler):
         weights: str = "all",
         alpha: float | str = 1e-3,
         strength: float = 1.0,
+        decode: str = "auto",
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
         solver: Any = "auto",
@@ -174,6 +180,7 @@ class SequenceLabeler(Labeler):
         self.weights = weights
         self.alpha = alpha
         self.strength = strength
+        self.decode = decode
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.solver = solver
