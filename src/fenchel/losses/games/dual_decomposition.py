@@ -64,7 +64,7 @@ class DualDecomposition(ForestGame):
         while step < most:
             step += 1
             scores_of_pairs = tree.tables + tree.nodes[:, None, :] - u[:, :, None]
-            np.add.at(scores_of_pairs, (tree.up[tree.child], slice(None), slice(None)), u[tree.child][:, None, :])
+            np.add.at(scores_of_pairs, tree.up[tree.child], u[tree.child][:, None, :])
             scores_of_pairs[tree.roots, 1:] = -np.inf  # a root has a parent with a single label
             at = scores_of_pairs.argmax(axis=1)
             columns = scores_of_pairs.max(axis=1)
