@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fenchel.data import moving_boxes
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -59,6 +61,9 @@ def write_examples(folder, X, y):
     head += "".join(f"@attribute '{name} of it' numeric\n" for name in "abcd")
     body = "\n".join(",".join(map(str, [*labels, *x])) for labels, x in zip(sets, X, strict=True))
     (folder / "songs.arff").write_text(f"@relation songs\n{head}@data\n{body}\n")
+    boxes = moving_boxes(30, 4, random_state=0)
+    rows = [f"{f},{i},{','.join(map(str, box))}" for f, i, box in zip(boxes.frame, boxes.id, boxes.box, strict=True)]
+    (folder / "boxes.csv").write_text("\n".join(["frame,id,left,top,width,height", *rows]) + "\n")
     lines = [
         ",".join(map(str, np.flatnonzero(labels))) + "".join(f" {j + 1}:{value}" for j, value in enumerate(x))
         for labels, x in zip(sets, X, strict=True)

@@ -36,8 +36,6 @@ _LOSSES = ("adversarial", "hinge", "crf", "sparsemap")
 _UNMATCHED = ("auto", "allowed", "forbidden")
 
 
-_GAME_TOL = 1e-9
-"""To what gap games are played; it is far below what training is asked for, and costs a few steps."""
 _NO_WEIGHT = 1e-6
 """What the method that plays the games leaves to matchings that it should give up."""
 
@@ -203,7 +201,7 @@ class BipartiteMatcher(LinearEstimator):
 
     def _make_loss(self, structure: Family, cost: Cost, batch: _Batch) -> Loss:
         if self.loss == "adversarial":
-            return Adversarial(structure, cost, self.smoothing, tol=_GAME_TOL)
+            return Adversarial(structure, cost, self.smoothing)
         if self.loss == "hinge":
             return Hinge(structure, cost)
         if self.loss == "sparsemap":

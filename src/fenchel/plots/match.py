@@ -26,7 +26,7 @@ def matching(
     >>> boxes = [[0, 0, 10, 20], [40, 5, 10, 20]]
     >>> ax = matching(boxes, boxes, [1, 0], truth=[0, 1])
     >>> len(ax.patches), len(ax.lines)
-    (4, 4)
+    (4, 5)
     """
     from matplotlib.patches import Rectangle
 
