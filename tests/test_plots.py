@@ -103,3 +103,27 @@ def test_soft_predictions_and_compared_losses():
     assert [p.get_x() for p in ax.patches] == [0.5]
     ax = compare_losses({"a": [1.0, 3.0], "b": [5.0, 5.0]})
     assert [bar.get_width() for bar in ax.patches] == [2.0, 5.0]
+
+
+def test_the_surface_of_a_loss_shows_its_values():
+    from fenchel.costs import Absolute, ZeroOne
+    from fenchel.errors import IncompatiblePair
+    from fenchel.losses import Adversarial
+    from fenchel.plots import loss_surface
+    from fenchel.structures import OrderSimplex, Simplex
+
+    ax = loss_surface(Adversarial(Simplex(2), ZeroOne()), 1)
+    x, y = ax.lines[0].get_data()
+    np.testing.assert_allclose(y, np.maximum(0, np.maximum((1 + x) / 2, x)))  # the binary loss in closed form
+    again = loss_surface(Adversarial(Simplex(2), ZeroOne()), 0, ax=ax)
+    assert len(again.lines) == 2
+    assert again.lines[0].get_color() != again.lines[1].get_color()
+    classes = loss_surface(Adversarial(Simplex(3), Absolute()), 2, labels=["a", "b", "c"])
+    grades = loss_surface(Adversarial(OrderSimplex(3), Absolute()), 2)
+    assert classes.get_xlabel() == "score of class a above that of class c"
+    first, second = (ax.collections[0].get_clim() for ax in (classes, grades))
+    assert first == pytest.approx(second)
+    with pytest.raises(IncompatiblePair, match="two or three classes"):
+        loss_surface(Adversarial(Simplex(4), ZeroOne()), 0)
+    with pytest.raises(ValueError, match="truth is 3, expected a class from 0 to 2"):
+        loss_surface(Adversarial(Simplex(3), ZeroOne()), 3)

@@ -10,6 +10,7 @@ from .loss_trick import robust_regression
 from .match import matching
 from .online import regret
 from .rank import soft_permutation
+from .surface import loss_surface
 from .training import calibration, loss_curves, path
 from .tree import convergence
 
@@ -19,6 +20,7 @@ __all__ = [
     "convergence",
     "loss_curves",
     "matching",
+    "loss_surface",
     "path",
     "regret",
     "robust_regression",
