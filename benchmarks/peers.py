@@ -22,13 +22,14 @@ __all__ = [
     "drtreesp",
     "fast_soft_sort",
     "jax_x64",
+    "maxminloss_oracles",
     "projection_losses",
     "research_commits",
     "supar_mst",
 ]
 
 VARIABLE = "FENCHEL_BENCH_PEERS"
-COMMITS = {"projection-losses": "e33e50d", "fast-soft-sort": "6a52ce7", "drtreesp": "31d1dec"}
+COMMITS = {"projection-losses": "e33e50d", "fast-soft-sort": "6a52ce7", "drtreesp": "31d1dec", "maxminloss": "15c45da"}
 
 
 class Absent(ImportError):
@@ -123,6 +124,28 @@ def drtreesp() -> Any:
     sys.path.append(str(folder))
     vars(np).setdefault("alltrue", np.all)
     return importlib.import_module("advtree")
+
+
+@lru_cache(maxsize=1)
+def maxminloss_oracles() -> Any:
+    """The module of maxminloss with its oracles between classes in Python; what it imports to draw with is left out."""
+    path = _folder("maxminloss") / "struntho" / "inference" / "maxmin_spmp_multiclass.py"
+    if importlib.util.find_spec("cvxopt") is None:
+        raise Absent("cvxopt is not installed, which maxminloss needs")
+    spec = importlib.util.spec_from_file_location("maxmin_spmp_multiclass", path)
+    if spec is None or spec.loader is None:
+        raise Absent(f"{path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    drawing = {name: sys.modules.get(name) for name in ("matplotlib", "matplotlib.pyplot")}
+    sys.modules.update({name: ModuleType(name) for name in drawing})
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        for name, kept in drawing.items():
+            sys.modules.pop(name)
+            if kept is not None:
+                sys.modules[name] = kept
+    return module
 
 
 def supar_mst() -> Any:

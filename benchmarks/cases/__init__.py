@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from benchmarks.cases import foundation, learning, loss_trick, matching, networks, online, polytopes, sequences, trees
+from benchmarks.cases import (
+    adversarial,
+    foundation,
+    learning,
+    loss_trick,
+    matching,
+    networks,
+    online,
+    polytopes,
+    sequences,
+    trees,
+)  # fmt: skip
 from benchmarks.harness import Case, Probe
 
 __all__ = ["everything", "topics"]
 
-_TOPICS = (foundation, polytopes, learning, online, trees, matching, loss_trick, networks, sequences)
+_TOPICS = (foundation, polytopes, adversarial, learning, online, trees, matching, loss_trick, networks, sequences)
 
 
 def everything() -> list[Case | Probe]:
