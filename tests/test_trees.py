@@ -444,6 +444,13 @@ def test_a_family_in_one_call_equals_its_trees(family):
         for tree, scores, answer in zip(trees, theta, answers, strict=True):
             alone = getattr(tree, name)(scores)
             assert np.allclose(answer, (alone[1] if name == "marginals" else alone).ravel(), atol=1e-8)
+    family.decode(family.draw(flat, rng=0))
+    for tree, scores, entropy, (best, first) in zip(
+        trees, theta, family.entropy(flat), family.k_best(flat, 2), strict=True
+    ):
+        assert np.isclose(entropy, tree.entropy(scores))
+        assert np.allclose(best, tree.k_best(scores, 2)[0][: len(best)])
+        assert np.array_equal(tree.encode(first[0]), tree.argmax(scores))
     outputs = [tree.decode(tree.argmax(t)) for tree, t in zip(trees, theta, strict=True)]
     costs = Hamming()(outputs[::-1], outputs[::-1])
     assert costs.tolist() == [0.0] * 10

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from .._core import parallel
-from .._core.checks import as_float_array, check_count, for_kernels
+from .._core.checks import as_float_array, check_count, check_generator, for_kernels
 from .._core.errors import InvalidInput
 from .._core.ragged import Ragged, inner, offsets_of
 from .._core.types import Array, ArrayLike, IntArray
@@ -376,6 +376,32 @@ class SpanningTrees(_SpanningOracles, Family):
     def _zeros_like(self, rows: Ragged) -> tuple[Ragged, Array]:
         out = np.zeros(rows.flat.size)
         return Ragged(out, rows.offsets), out
+
+    def entropy(self, theta: Any) -> Array:
+        """The entropy of each item's Gibbs distribution, in nats."""
+        rows, batch = self._rows(theta, "scores")
+        found: Any = self.per_item(cast(Ragged, rows), lambda member, block: cast(SpanningTree, member).entropy(block))
+        return cast(Array, found.astype(rows.dtype, copy=False).reshape(batch)[()])
+
+    def draw(self, theta: Any, rng: Any = None) -> Any:
+        """A random tree for each item from its Gibbs distribution, exactly."""
+        rows, batch = self._rows(theta, "scores")
+        generator = check_generator(rng, "rng")
+        drawn = self.by_member(
+            cast(Ragged, rows), lambda member, block: cast(SpanningTree, member).draw(block, generator)
+        )
+        return self._restore(cast(Any, drawn), batch, rows.dtype)
+
+    def k_best(self, theta: Any, k: int) -> list[tuple[Array, Array]]:
+        """A pair ``(scores, outputs)`` for each item, best first: as many as there are, at most k."""
+        rows: Any = self._rows(theta, "scores")[0]
+        pairs: list[Any] = [None] * len(rows)
+        for items, (scores, outputs) in self.answers(
+            rows, lambda member, block: cast(SpanningTree, member).k_best(block, k)
+        ):
+            for i, score, output in zip(items.tolist(), scores, outputs, strict=True):
+                pairs[i] = (score[score > -np.inf], output[score > -np.inf])
+        return pairs
 
     def _project(self, rows: Any, accuracy: Accuracy) -> Solved:
         nodes = self._nodes(rows.sizes)

@@ -519,7 +519,7 @@ class _TreeFamily(_TreeOracles, Family):
         for i, n in enumerate(lay.words.tolist()):
             most = int((scores[i] > -np.inf).sum())
             start = k * int(lay.ends[i])
-            place = arcs[start : start + most * n].reshape(most, n)
+            place = arcs[start : start + most * n].reshape(most, n) % ((n + 1) * self.labels)
             pairs.append((scores[i, :most], self._one(n)._outputs(place)))
         return pairs
 
