@@ -306,6 +306,16 @@ def test_every_loss_learns_to_follow_boxes(options, tmp_path):
     assert all(map(np.array_equal, answers, again))
 
 
+@pytest.mark.parametrize("solver", ["bcfw", "dual_projected", "lbfgs"])
+def test_a_saved_model_goes_on_where_it_was(solver, tmp_path):
+    X, y = tracked(10, objects=3, turnover=0.1)
+    model = BipartiteMatcher(alpha=0.1, solver=solver, warm_start=True, tol=1e-2, random_state=0).fit(X, y)
+    fenchel.save(model, tmp_path / "model.fenchel")
+    again = fenchel.load(tmp_path / "model.fenchel").fit(X, y)
+    assert again.n_iter_ == 1
+    np.testing.assert_allclose(again.coef_, model.coef_)
+
+
 def test_what_is_played_at_random_has_the_marginals_as_its_mean():
     X, y = tracked(20, objects=4, turnover=0.2, noise=0.3, seed=3)
     model = BipartiteMatcher(alpha=1.0).fit(X, y)

@@ -58,6 +58,9 @@ class Ragged(NDArrayOperatorsMixin):
         offsets = offsets_of(sizes)
         return cls(np.zeros(int(offsets[-1]), dtype), offsets)
 
+    def saved_arguments(self) -> dict[str, Any]:
+        return {"flat": self.flat, "offsets": self.offsets}
+
     # -- as a container ------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:

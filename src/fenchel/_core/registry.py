@@ -475,6 +475,7 @@ def _fill() -> None:
     register("solver", "perceptron", f"{v}.perceptron:AveragedPerceptron", "the averaged perceptron, a rule of updates",
              "AveragedPerceptron()")  # fmt: skip
 
+    register("state", "ragged", "fenchel._core.ragged:Ragged", "items of different sizes")
     register("state", "bcfw_dual", f"{v}.bcfw:DualState", "where block-coordinate Frank-Wolfe goes on from")
     register("state", "bundle", f"{v}.bundle:BundleState", "where the bundle method goes on from")
     register("state", "pegasos", f"{v}.pegasos:PegasosState", "where Pegasos goes on from")

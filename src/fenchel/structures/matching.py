@@ -22,6 +22,7 @@ from .ragged import Family
 
 __all__ = ["Matching", "Matchings"]
 
+_FLOOR = 1e-7  # below this an error cannot be measured, small as it may be
 _MOST_ENUMERATED = 15_000  # matchings: 6 by 6 elements have 13327
 
 
@@ -169,9 +170,9 @@ class Matching(Structure):
             np.full(count, 0.5 * tol * tol), accuracy.max_iter or 100, np.zeros((count, state_size(self.n, width))),
             np.zeros(count, bool), out, np.empty(scores.shape), np.empty(count), np.empty(count), error, n_iter,
         )  # fmt: skip
-        # the squared distance to the projection is at most twice the gap
+        # the squared distance to the projection is at most twice the gap, of which rounding hides the last 1e-15
         error = np.sqrt(2 * error)
-        solved = Solved(out, error, n_iter, error <= max(tol, 1e-7))
+        solved = Solved(out, error, n_iter, error <= max(tol, _FLOOR))
         off = np.flatnonzero(~solved.converged | (scores[:, :, self.m] == -np.inf).any(axis=1))
         if len(off):
             again = project_by_argmax(self, rows[off], accuracy)
