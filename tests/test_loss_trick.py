@@ -124,6 +124,7 @@ def test_leaving_one_out_in_closed_form_is_leaving_one_out(system, weighted):
     for alpha, weights in zip(alphas, expected, strict=True):
         ridge.set_alpha(alpha)
         np.testing.assert_allclose(ridge.leave_one_out_weights(np.arange(n)), weights, atol=1e-6)
+        np.testing.assert_allclose(ridge.leave_one_out_means(np.array([1, 5]), E), (weights @ E)[[1, 5]], atol=1e-6)
     errors = [(s * ((E - weights @ E) ** 2).sum(axis=1)).mean() for weights in expected]
     np.testing.assert_allclose(ridge.leave_one_out_errors(alphas, E), errors, rtol=1e-6)
 
@@ -661,34 +662,14 @@ def test_kernel_dependency_estimation_fails_with_a_kernel_that_is_not_normalised
     np.testing.assert_array_equal(first, second)
 
 
-def excess_risks(sizes, power, seeds):
-    """Mean excess risk of the loss trick with λ = n^power, two inputs' worth of noise, a cost matrix that is not symmetric."""
-    C = np.array([[0.0, 1.0, 4.0], [2.0, 0.0, 1.0], [3.0, 3.0, 0.0]])
-
-    def probabilities(x):
-        scores = np.column_stack([np.cos(5 * x), np.sin(5 * x), 0.5 * np.cos(9 * x)])
-        exp = np.exp(1.5 * scores)
-        return exp / exp.sum(axis=1, keepdims=True)
-
-    t = np.linspace(-1, 1, 400)
-    expected = probabilities(t) @ C.T
-    risks = np.zeros(len(sizes))
-    for j, n in enumerate(sizes):
-        for seed in range(seeds):
-            rng = np.random.default_rng(seed)
-            x = rng.uniform(-1, 1, n)
-            y = (probabilities(x).cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
-            model = LossTrickPredictor(C, answers=Simplex(3), alpha=n**power, kernel_params={"gamma": 10.0})
-            answers = model.fit(x[:, None], y).predict(t[:, None])
-            risks[j] += (expected[np.arange(400), answers] - expected.min(axis=1)).mean() / seeds
-    return risks
-
-
 @pytest.mark.parametrize("power", [-0.25, -0.5])
-def test_theorems_4_and_5_the_excess_risk_goes_to_zero(power):
+def test_theorems_4_and_5_the_excess_risk_goes_to_zero_and_stays_below_its_bound(power):
+    from fenchel.experiments.loss_trick_rates import excess_risks
+
     sizes = [30, 120, 480, 1920]
-    risks = excess_risks(sizes, power, 4)
+    risks, bounds = excess_risks(sizes, power, 4)
     assert risks[-1] < 0.25 * risks[0]
+    assert np.all(risks <= bounds)
     slope = np.polyfit(np.log(sizes), np.log(risks), 1)[0]
     if power == -0.5:
         assert slope < -0.25, "Theorem 5 promises n^(-1/4)"
@@ -733,7 +714,7 @@ def test_the_surrogates_of_the_ranking_experiment_have_their_gradients_and_value
             assert np.isclose((loss(moved)[0] - loss(scores)[0])[u] / step, gradient[u, i], atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["robust", "digits", "loss-trick-ranking"])
+@pytest.mark.parametrize("name", ["robust", "digits", "loss-trick-ranking", "loss-trick-rates"])
 def test_experiments_give_whole_tables(name, tmp_path):
     import json
 

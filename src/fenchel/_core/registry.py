@@ -516,6 +516,8 @@ def _fill() -> None:
              "regression with outliers by the loss trick (Ciliberto et al. 2016, Figure 1)")  # fmt: skip
     register("experiment", "digits", f"{x}.digits:run",
              "the lower half of a digit from its upper half (Ciliberto et al. 2016, Table 2)")  # fmt: skip
+    register("experiment", "loss-trick-rates", f"{x}.loss_trick_rates:run",
+             "how the loss trick's risk falls with the examples (Ciliberto et al. 2016, Theorems 2, 4, 5)")  # fmt: skip
     register("experiment", "loss-trick-ranking", f"{x}.loss_trick_ranking:run",
              "films in the order of a user's ratings (Ciliberto et al. 2016, Table 1)")  # fmt: skip
 

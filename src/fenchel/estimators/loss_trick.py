@@ -229,10 +229,14 @@ class LossTrickPredictor(BaseEstimator):  # type: ignore[misc]
         for j in np.argsort(errors, kind="stable")[:3]:
             ridge.set_alpha(float(alphas[j]))
             amounts = np.empty(len(rows))
+            if search.embedding is not None:
+                everything = ridge.leave_one_out_means(rows, search.embedding)
             for start in range(0, len(rows), step):
                 part = rows[start : start + step]
-                weights = ridge.leave_one_out_weights(part)
-                means = weights if search.embedding is None else weights @ search.embedding
+                if search.embedding is None:
+                    means = ridge.leave_one_out_weights(part)
+                else:
+                    means = everything[start : start + step]
                 amounts[start : start + step] = self.cost_(search.answers(means), self.y_fit_[part])
             costs[j] = np.average(amounts, weights=importance)
         self.cv_results_ = {"alpha": alphas, "surrogate_error": errors, "mean_cost": costs}

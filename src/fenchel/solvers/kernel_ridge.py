@@ -84,6 +84,10 @@ class RidgeSystem(ABC):
         """For each λ the mean over examples of ‖e_i − Σ_j α_j e_j‖², with weights learned without example i."""
 
     @abstractmethod
+    def leave_one_out_means(self, rows: Array, targets: Array) -> Array:
+        """Σ_j α_j e_j at the inputs of these examples, with weights learned without them."""
+
+    @abstractmethod
     def leave_one_out_weights(self, rows: Array) -> Array:
         """The weights at the inputs of these examples, learned without them (its own weight is zero)."""
 
@@ -176,15 +180,29 @@ class ExactRidge(RidgeSystem):
             errors[j] = ((solved / diagonals[j][:, None]) ** 2).sum() / self.n
         return errors
 
+    def leave_one_out_means(self, rows: Array, targets: Array) -> Array:
+        off = self._solve(self.roots[:, None] * targets)[rows]
+        if self._vectors is not None:
+            own = (self._vectors[rows] ** 2) @ (1 / (self._values + self._ridge))
+        else:
+            own = self._inverse_rows(rows)[np.arange(len(rows)), rows]
+        return np.asarray(targets[rows] - off / (self.roots[rows] * own)[:, None])
+
     def leave_one_out_weights(self, rows: Array) -> Array:
         # example i is predicted by −Σ_{j≠i} G_ij e_j / G_ii with G = (K + nλI)⁻¹
-        units = np.zeros((self.n, len(rows)))
-        units[rows, np.arange(len(rows))] = 1
-        inverse = self._solve(units).T
+        inverse = self._inverse_rows(rows)
         own = inverse[np.arange(len(rows)), rows]
         weights = -inverse * (self.roots / (self.roots[rows] * own)[:, None])
         weights[np.arange(len(rows)), rows] = 0
         return weights
+
+    def _inverse_rows(self, rows: Array) -> Array:
+        """Rows of (K + nλI)⁻¹."""
+        if self._vectors is not None:
+            return np.asarray((self._vectors[rows] / (self._values + self._ridge)) @ self._vectors.T)
+        units = np.zeros((self.n, len(rows)))
+        units[rows, np.arange(len(rows))] = 1
+        return self._solve(units).T
 
 
 def _check_symmetric(gram: Array, n: int) -> None:
@@ -369,3 +387,10 @@ class NystromRidge(RidgeSystem):
         hats = weights[places, rows].copy()
         weights[places, rows] = 0
         return weights / np.maximum(1 - hats, 1e-12)[:, None]
+
+    def leave_one_out_means(self, rows: Array, targets: Array) -> Array:
+        features = self.source.rows(self.source.X[rows], self.basis)
+        whitened = self._whiten(features.T)
+        hats = np.einsum("ij,ij->j", whitened, self._spectral_solve(whitened)) * self.roots[rows] ** 2
+        fits = features @ self.coefficients(targets)
+        return np.asarray((fits - hats[:, None] * targets[rows]) / np.maximum(1 - hats, 1e-12)[:, None])

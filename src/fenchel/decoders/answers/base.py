@@ -10,10 +10,12 @@ from ..._core.errors import InvalidInput
 from ..._core.types import Array
 from ...costs.base import Cost
 
-__all__ = ["Answers", "Search", "block_rows", "weighted_costs"]
+__all__ = ["SMALL_TABLE", "Answers", "Search", "block_rows", "weighted_costs"]
 
 BLOCK_BYTES = 2**26
 """Tables of costs are made in blocks of about this size."""
+SMALL_TABLE = 2**22
+"""Tables with no more entries than this are made once and kept."""
 
 
 class Answers(ABC):

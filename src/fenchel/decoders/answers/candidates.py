@@ -11,7 +11,7 @@ from ..._core.errors import IncompatiblePair, InvalidInput
 from ..._core.types import Array
 from ...costs.base import Cost, as_outputs
 from ...costs.kernel_cost import KernelCost
-from .base import Answers, Search, block_rows
+from .base import SMALL_TABLE, Answers, Search, block_rows
 
 __all__ = ["Candidates", "PreImage", "distinct"]
 
@@ -42,8 +42,9 @@ class _Listed(Answers):
 class Candidates(_Listed):
     """The best of a list of outputs, by default the distinct training outputs; of equals the first.
 
-    Tables of costs between candidates and training outputs are made in blocks and never kept. With a cost that has ``factors``
-    (squared, Hellinger's squared) no such table is made: O(candidates · factors) an input, else O(candidates · training outputs).
+    Tables of costs between candidates and training outputs are made in blocks; only small ones are kept. With a cost that
+    has ``factors`` (squared, Hellinger's squared) no such table is made: O(candidates · factors) an input, else
+    O(candidates · training outputs).
 
     >>> import numpy as np
     >>> from fenchel.costs import EditDistance
@@ -67,6 +68,7 @@ class CandidateSearch(Search):
     def __init__(self, cost: Cost, truths: Array, outputs: Array) -> None:
         super().__init__(cost, truths)
         self.outputs = outputs
+        self._table: Array | None = None
 
     def answers(self, means: Array) -> Array:
         return self.outputs[self.best(means)]
@@ -77,8 +79,12 @@ class CandidateSearch(Search):
         return _running_argmin(means, len(self.outputs), step, lambda part: means @ self.table(part).T)
 
     def table(self, part: slice) -> Array:
-        """The costs of some candidates against all truths."""
-        return self.cost.between(self.outputs[part], self.truths)
+        """The costs of some candidates against all truths; a small table is made once."""
+        if len(self.outputs) * len(self.truths) > SMALL_TABLE:
+            return self.cost.between(self.outputs[part], self.truths)
+        if self._table is None:
+            self._table = self.cost.between(self.outputs, self.truths)
+        return self._table[part]
 
 
 class _FactorSearch(Search):

@@ -10,12 +10,11 @@ from ..._core.checks import check_count
 from ..._core.errors import IncompatiblePair, InvalidInput
 from ..._core.types import Array
 from ...costs.base import Cost, as_numbers
-from .base import Answers, Search, block_rows, weighted_costs
+from .base import SMALL_TABLE, Answers, Search, block_rows, weighted_costs
 
 __all__ = ["Line"]
 
 _MOST_TRUTHS = 1024
-_SMALL_TABLE = 2**22
 _STEPS = 60
 _GOLDEN = (3 - 5**0.5) / 2
 
@@ -71,7 +70,7 @@ class _LineSearch(Search):
         self.points = points
         self.polish = polish
         # small tables are made once; larger ones in blocks, each time
-        self.table = cost.between(points, truths) if len(points) * len(truths) <= _SMALL_TABLE else None
+        self.table = cost.between(points, truths) if len(points) * len(truths) <= SMALL_TABLE else None
 
     def answers(self, means: Array) -> Array:
         points, values = self.points, self._on_grid(means)
