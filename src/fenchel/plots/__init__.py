@@ -12,7 +12,7 @@ from .online import regret
 from .rank import soft_permutation
 from .surface import loss_surface
 from .training import calibration, loss_curves, path
-from .tree import convergence
+from .tree import convergence, parse
 
 __all__ = [
     "calibration",
@@ -21,6 +21,7 @@ __all__ = [
     "loss_curves",
     "loss_surface",
     "matching",
+    "parse",
     "path",
     "regret",
     "robust_regression",
