@@ -85,6 +85,8 @@ def test_console_blocks(page, tmp_path, monkeypatch, capsys):
     rows += [",".join(map(str, x)) + f",{iris.target_names[y]}" for x, y in zip(iris.data, iris.target, strict=True)]
     (tmp_path / "iris.csv").write_text("\n".join(rows) + "\n")
     write_examples(tmp_path, iris.data[::2], iris.target[::2])
+    for table in blocks(page, "csv"):
+        (tmp_path / "costs.csv").write_text(table)
     monkeypatch.chdir(tmp_path)
     for code in blocks(page, "console"):
         for line in code.splitlines():
