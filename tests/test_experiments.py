@@ -300,3 +300,71 @@ def test_entities_are_found_and_scored_whole(quick):
     values = quick("entities")["values"]
     assert all(0 <= v["f1"] <= 1 and v["accuracy"] > 0.8 for v in values.values())
     assert values["crf"]["f1"] > 0.9
+
+
+# -- the protocol of the thesis -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["zero-one", "ordinal-adversarial", "abstention"])
+def test_quick_runs_of_the_thesis_give_whole_tables(name, tmp_path):
+    path = tmp_path / "result.json"
+    assert main(["reproduce", name, "--quick", "--quiet", "--json", str(path)]) == 0
+    result = json.loads(path.read_text())
+    assert {len(row) for row in result["rows"]} == {len(result["columns"])}
+    assert any("No data given" in note for note in result["notes"])
+    assert {len(costs) for by_set in result["values"]["linear"].values() for costs in by_set.values()} == {2}
+    if name == "abstention":
+        assert max(np.mean(v) for v in result["silent"]["linear"]["iris (bundled)"].values()) > 0
+    # all of it is taken from the file where the same is asked again, and one more split is not
+    kept = tmp_path / "kept"
+    for splits, expected in (("1", False), ("1", True)):
+        out = tmp_path / f"{splits}{expected}.json"
+        argv = ["reproduce", name, "--quick", "--quiet", "--splits", splits, "--resume", str(kept), "--json", str(out)]
+        assert main(argv) == 0
+        assert any("taken from" in note for note in json.loads(out.read_text())["notes"]) == expected
+
+
+def test_parameters_are_chosen_on_the_first_training_part_only(monkeypatch):
+    from fenchel.experiments import protocol, zero_one
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
+    comparison = protocol.Comparison("zero-one", zero_one._METHODS, "zero_one", False)
+    inside, outside = protocol._split(40, 28, 0)
+    first = protocol._select((comparison, "AL 0-1", X, y, 28, True))
+    spoiled = X.copy()
+    spoiled[outside] = np.nan
+    assert protocol._select((comparison, "AL 0-1", spoiled, y, 28, True)) == first
+    assert set(inside) | set(outside) == set(range(40))
+    assert not set(inside) & set(outside)
+
+
+def test_what_is_best_or_as_good_is_told_by_paired_differences():
+    from fenchel.experiments.protocol import best_methods
+
+    rng = np.random.default_rng(0)
+    base = rng.random(20)
+    found = best_methods(
+        {"best": list(base), "same": list(base + 1e-3 * rng.normal(size=20)), "worse": list(base + 0.01)}
+    )
+    assert found == ["best", "same"]
+
+
+def test_experiments_say_what_they_take(capsys):
+    assert main(["reproduce", "lower-bound", "--splits", "3"]) == 1
+    assert "lower-bound takes no --splits; " in capsys.readouterr().err
+    assert main(["reproduce", "zero-one", "--data", ".", "--sets", "moon"]) == 1
+    assert "zero-one has no set 'moon'; it has iris, glass" in capsys.readouterr().err
+
+
+def test_splits_run_in_processes_too():
+    from fenchel.experiments import abstention, protocol
+
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(30, 2)), np.arange(30) % 2
+    comparison = protocol.Comparison("abstention", {"OVA": abstention._METHODS["OVA"]}, "abstain", False)
+    results = []
+    for here in (True, False):
+        with protocol._workers(here) as run_all:
+            results.append(list(run_all(protocol._score, [(comparison, "OVA", X, y, 20, s, 0, None) for s in (0, 1)])))
+    assert results[0] == results[1]
