@@ -27,7 +27,7 @@ class Ragged(NDArrayOperatorsMixin):
     (2, array([3., 4., 5.]), array([2., 4.]))
     """
 
-    __slots__ = ("flat", "offsets")
+    __slots__ = ("_sizes", "flat", "offsets")
     __array_priority__ = 100
 
     flat: Array
@@ -36,6 +36,7 @@ class Ragged(NDArrayOperatorsMixin):
     def __init__(self, flat: Array, offsets: IntArray) -> None:
         self.flat = flat
         self.offsets = offsets
+        self._sizes: IntArray | None = None
 
     @classmethod
     def of(cls, items: Iterable[Any], dtype: Any = None) -> Ragged:
@@ -68,7 +69,9 @@ class Ragged(NDArrayOperatorsMixin):
 
     @property
     def sizes(self) -> IntArray:
-        return np.diff(self.offsets)
+        if self._sizes is None:
+            self._sizes = self.offsets[1:] - self.offsets[:-1]
+        return self._sizes
 
     @property
     def dtype(self) -> np.dtype[Any]:

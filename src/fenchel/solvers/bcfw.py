@@ -36,6 +36,12 @@ class DualSolver(Solver):
     """A solver that moves dual variables μ_i in the hull; weights are w(μ) = (1/alpha) Σ p_i A_iᵀ(v_i − μ_i)."""
 
     @staticmethod
+    def _auto(n: int, v: Any) -> int:
+        """n/200; of items of different sizes about a dozen, for whose bookkeeping a step costs more than for their oracle."""
+        few = max(1, n // 200)
+        return max(few, min(12, n // 8)) if isinstance(v, Ragged) else few
+
+    @staticmethod
     def _start(objective: Objective, dual: Any) -> DualState:
         v = objective.v
         truths = digest(v)
@@ -76,7 +82,8 @@ class BlockFrankWolfe(DualSolver):
     above, so the gap is never understated. A loss with a formula for it (``has_omega``) says the exact one after each
     pass. What a loss that iterates leaves open is part of the gap.
 
-    ``block_size`` examples share one step (``"auto"``: n/200, at least one); ``max_iter`` counts passes over the data.
+    ``block_size`` examples share one step (``"auto"``: n/200, at least one; of sequences and the like a dozen); ``max_iter``
+    counts passes over the data.
 
     Reference: Lacoste-Julien, Jaggi, Schmidt and Pletscher, "Block-coordinate Frank-Wolfe optimization for structural
     SVMs", 2013; the form with a regularized block objective is the generalized conditional gradient of Bach,
@@ -100,7 +107,7 @@ class BlockFrankWolfe(DualSolver):
         state = self._start(objective, dual)
         rng = check_generator(self.random_state)
         n = objective.scorer.n_examples
-        size = max(1, n // 200) if self.block_size == "auto" else int(self.block_size)
+        size = self._auto(n, objective.v) if self.block_size == "auto" else int(self.block_size)
         size = min(size, n)
 
         best = self._certify(objective, state, 0)
