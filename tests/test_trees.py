@@ -12,8 +12,12 @@ from fenchel.costs import Hamming
 from fenchel.errors import InvalidInput, MissingOracle
 from fenchel.experiments import projection_convergence
 from fenchel.losses import CRF, Adversarial, FenchelYoung, Hinge
+from fenchel.losses.games import find_game
+from fenchel.losses.games.double_oracle import DoubleOracle
+from fenchel.losses.games.tree import TreeGame
 from fenchel.plots import convergence
 from fenchel.structures import (
+    Accuracy,
     Arborescence,
     Arborescences,
     DependencyTree,
@@ -499,6 +503,44 @@ def test_the_adversarial_loss_is_the_value_of_the_whole_game(tree):
         )  # fmt: skip
         value = Adversarial(tree, Hamming()).value(theta[i], every[0])
         assert np.isclose(value, found.fun - potentials[0], atol=1e-7)
+
+
+@pytest.mark.parametrize("tree", [Arborescence(1), Arborescence(5), DependencyTree(2), DependencyTree(6)], ids=repr)
+def test_the_game_by_interior_points_has_the_value_of_the_double_oracle(tree):
+    rng = np.random.default_rng(15)
+    game, other = find_game(tree, Hamming()), DoubleOracle(tree, Hamming())
+    assert isinstance(game, TreeGame)
+    theta = np.concatenate([rng.normal(size=(3, *tree.shape)) * scale for scale in (0.0, 0.2, 1.0, 6.0)])
+    theta[-1][:, -1] += 1e5  # too far apart for the interior: the double oracle plays
+    theta[-2][0, -1] = -np.inf if tree.n > 2 else theta[-2][0, -1]
+    found, expected = game.solve(theta), other.solve(theta)
+    assert found.converged.all()
+    assert np.all(found.gap <= 1.1e-9)
+    assert np.allclose(found.value, expected.value, rtol=1e-12, atol=1e-8)
+    assert np.all(found.adversary[np.isneginf(theta)] == 0)
+    for points in (found.adversary, found.predictor):
+        assert tree.violation(points).max() <= 1e-5  # a distance, whose square is a gap
+    loose = game.solve(theta[:9], Accuracy(tol=1e-3))
+    assert np.all(loose.gap <= 1e-3)
+    assert np.all(np.abs(loose.value - expected.value[:9]) <= 1e-3)
+
+
+def test_the_adversarial_loss_of_sentences_of_any_length():
+    rng = np.random.default_rng(16)
+    parses = DependencyTrees()
+    theta = [rng.normal(size=(n, n + 1)) for n in (12, 1, 7, 12)]
+    truths = [DependencyTree(len(t)).argmax(rng.normal(size=t.shape)) for t in theta]
+    loss = Adversarial(parses, Hamming())
+    values, residual = loss.value_and_grad(theta, truths)
+    step = 1e-5
+    for i in (0, 2):
+        way = rng.normal(size=theta[i].shape)
+        moved = [loss.value([*theta[:i], theta[i] + s * way, *theta[i + 1 :]], truths)[i] for s in (step, -step)]
+        assert np.isclose((moved[0] - moved[1]) / (2 * step), (residual[i] * way).sum(), atol=1e-3)
+    assert values[1] == 0
+    with pytest.raises(MissingOracle):
+        HigherOrderTree(3, "siblings").require("argmax")
+    assert isinstance(find_game(DependencyTree(2, labels=2), Hamming()), DoubleOracle)
 
 
 # -- outputs and errors ------------------------------------------------------------------------------------------------

@@ -284,6 +284,7 @@ def _fill() -> None:
         "Adversarial(Simplex(1), ZeroOne())",
         "Adversarial(Simplex(4), ZeroOne())",
         "Adversarial(OrderSimplex(4), ZeroOne())",
+        "Adversarial(DependencyTree(3), Hamming())",
         "Adversarial(Simplex(5), Absolute())",
         "Adversarial(OrderSimplex(5), Absolute())",
         "Adversarial(Simplex(6), SquaredError())",
@@ -359,6 +360,8 @@ def _fill() -> None:
         "smoothed_game", "Structure, Cost", f"{g}.smoothed:SmoothedGame", "accelerated steps, from two projections"
     )
     register("game", "Cube, Hamming", f"{g}.product:CubeGame", "label by label, O(k)")
+    for structure in ("Arborescence", "DependencyTree"):
+        register("game", f"{structure}, Hamming", f"{g}.tree:TreeGame", "interior points, and cuts by maximum flows")
     register("game", "Family, Cost", f"{g}.family:FamilyGame", "member by member")
     register("game", "Structure, Cost", f"{g}.double_oracle:DoubleOracle", "best answers in turn, from an argmax")
 
