@@ -26,7 +26,7 @@ from fenchel.cli.main import main
 from fenchel.cli.model import TableModel
 from fenchel.cli.progress import Progress
 from fenchel.data import Table, TableEncoder, read_table
-from fenchel.errors import ConvergenceWarning
+from fenchel.errors import ConvergenceWarning, MissingDependency
 from fenchel.losses import FenchelYoung
 
 
@@ -594,6 +594,25 @@ def experiment(monkeypatch):
     monkeypatch.setitem(sys.modules, "some_experiment", types.SimpleNamespace(run=run))
     registry.register("experiment", "some-table", "some_experiment:run", "some table of some paper")
     return calls
+
+
+def test_reproduce_all_leaves_out_what_needs_a_package_that_is_not_there(monkeypatch, capsys):
+    def needy(data, quick, progress):
+        raise MissingDependency("fenchel.nn needs PyTorch")
+
+    def plain(data, quick, progress):
+        return {"title": "plain", "columns": ["a"], "rows": [["1"]], "notes": ["a note"]}
+
+    monkeypatch.setitem(sys.modules, "two_experiments", types.SimpleNamespace(needy=needy, plain=plain))
+    monkeypatch.setattr(registry, "_entries", {})
+    for name in ("needy", "plain"):
+        registry.register("experiment", name, f"two_experiments:{name}", "an experiment")
+    assert main(["reproduce", "all"]) == 0
+    printed = capsys.readouterr()
+    assert "needy is left out: fenchel.nn needs PyTorch" in printed.err
+    assert "plain" in printed.out
+    assert main(["reproduce", "needy"]) == 1
+    assert "fenchel.nn needs PyTorch" in capsys.readouterr().err
 
 
 def test_reproduce(experiment, capsys, tmp_path, monkeypatch):

@@ -28,6 +28,7 @@ from fenchel.nn import (  # noqa: E402
     WordIndex,
     native,
 )
+from fenchel.nn.batches import as_tensor, numbers  # noqa: E402
 from fenchel.scorers import Linear  # noqa: E402
 from fenchel.solvers import LBFGS  # noqa: E402
 from fenchel.structures import (  # noqa: E402
@@ -366,6 +367,14 @@ def test_one_linear_map_learns_the_weights_of_the_linear_estimator(structure, ps
     assert np.allclose(network.weight.detach().numpy().T, wanted, atol=1e-4)
 
 
+def test_arrays_cross_without_a_copy():
+    theta = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    assert np.shares_memory(numbers(theta), theta.detach().numpy())
+    array = np.zeros((4, 3))
+    assert np.shares_memory(as_tensor(array, theta).numpy(), array)
+    assert as_tensor(array, theta.float()).dtype == torch.float32
+
+
 def test_importing_fenchel_does_not_import_torch():
     code = "import sys, fenchel, fenchel.losses, fenchel.structures, fenchel.estimators; print('torch' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -456,3 +465,16 @@ def test_words_that_are_rare_or_long_are_numbered():
     assert characters[1, 1].sum() == 0
     assert lengths.tolist() == [2, 1]
     assert (index.n_words, index.n_characters) == (3, 5)
+
+
+def test_the_experiment_of_neural_parsing(tmp_path):
+    from fenchel.experiments.neural_parsing import run
+
+    result = run(quick=True)
+    assert len(result["rows"][0]) == len(result["columns"])
+    scores = result["values"]
+    assert set(scores) >= {"made up: network", "made up: biaffine", "made up: crf", "made up: hinge"}
+    assert all(0 <= score <= 1 for found in scores.values() for draws in found.values() for score in draws)
+    assert scores["made up: crf"]["20"][0] > 0.4  # a chance of one in four or five
+    with pytest.raises(InvalidInput, match="which the experiment neural-parsing reads"):
+        run(tmp_path)

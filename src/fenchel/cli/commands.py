@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._core import registry
-from .._core.errors import IncompatiblePair, InvalidInput
+from .._core.errors import IncompatiblePair, InvalidInput, MissingDependency
 from .console import Console, check_target, columns, number, size, to_json, writing
 from .stream import stream
 from .tasks import TASKS, Task
@@ -139,8 +139,14 @@ def reproduce(args: argparse.Namespace, console: Console) -> int:
     try:
         with resume.keeping(kept):
             for entry in chosen:
-                with console.progress:
-                    result = entry.load()(data, args.quick, console.progress, **shorter)
+                try:
+                    with console.progress:
+                        result = entry.load()(data, args.quick, console.progress, **shorter)
+                except MissingDependency as error:
+                    if args.name != "all":
+                        raise
+                    console.warn(f"{entry.name} is left out: {error}")
+                    continue
                 results[entry.name] = result
                 if not printed:
                     (console.result if target is None else console.print)(report.as_text(result))

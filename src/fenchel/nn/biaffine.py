@@ -176,11 +176,15 @@ class _Biaffine(torch.nn.Module):
         self.dropout = torch.nn.Dropout(dropout)
         self.weight = torch.nn.Parameter(torch.zeros(outputs, inner + 1, inner + 1))
 
-    def forward(self, dependents: Tensor, heads: Tensor) -> Tensor:
+    def vectors(self, dependents: Tensor, heads: Tensor) -> tuple[Tensor, Tensor]:
+        """What the form is bilinear in."""
         a, b = (
             self.dropout(torch.nn.functional.leaky_relu(map_(x), 0.1))
             for map_, x in ((self.dependent, dependents), (self.head, heads))
         )
-        a, b = (torch.cat([x, torch.ones_like(x[..., :1])], dim=-1) for x in (a, b))
+        return torch.cat([a, torch.ones_like(a[..., :1])], dim=-1), torch.cat([b, torch.ones_like(b[..., :1])], dim=-1)
+
+    def forward(self, dependents: Tensor, heads: Tensor) -> Tensor:
+        a, b = self.vectors(dependents, heads)
         scores: Tensor = torch.einsum("bni,oij,bmj->bnmo", a, self.weight, b)
         return scores
