@@ -93,11 +93,12 @@ def run(
             for method, published in _PUBLISHED.items():
                 rows.append(["", f"published: {_METHODS[method]}", *(f"{score:.2f}" for score in published)])
     notes = [
-        f"Mean ± standard deviation over {runs} draws of m sentences of at most {_LONGEST} words from the training part. Everything",
-        "is learned from those: the network arc by arc with binary cross-entropy, then on its frozen features the last layer",
-        "with each loss, 100 steps of Adam over the whole batch. The penalty (1e-4 or 1e-2) and the step (of every twentieth) are",
-        "those of the highest score on the first 200 sentences of the development part. m = 1000: one draw, 60 steps, the smaller",
-        "penalty. All answers are trees with one word on the root; punctuation counts.",
+        f"Mean ± standard deviation over {runs} draws of m sentences of at most {_LONGEST} words. Everything is",
+        "learned from those: the network arc by arc with binary cross-entropy, then on its frozen features the",
+        "last layer with each loss, 100 steps of Adam over the whole batch. The penalty (1e-4 or 1e-2) and the",
+        "step (of every twentieth) are those of the highest score on 200 sentences of the development part.",
+        "m = 1000: one draw, 60 steps, the smaller penalty. Answers are trees with one word on the root;",
+        "punctuation counts.",
     ]
     if slow:
         notes.append(
@@ -221,7 +222,7 @@ def _scored(network: Any, index: Any, sentences: Any) -> Any:
 def _arcs_inside(shape: Any, lengths: Any) -> Any:
     import torch
 
-    b, n, m = shape
+    n, m = shape[1:]
     sizes = torch.as_tensor(lengths)[:, None]
     inside = (torch.arange(n) < sizes)[:, :, None] & (torch.arange(m) < sizes + 1)[:, None, :]
     inside[:, torch.arange(n), torch.arange(1, n + 1)] = False  # no word is its own head
