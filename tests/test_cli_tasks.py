@@ -16,6 +16,7 @@ from sklearn.metrics import f1_score, hamming_loss
 from test_cli import fails, run, write
 
 import fenchel
+from fenchel.cli.tasks import TASKS
 from fenchel.data import TableEncoder, read_table
 
 
@@ -510,13 +511,13 @@ def test_data_swallowed_by_an_option_is_explained(capsys):
     assert "required: DATA (give it first: an option of several values takes all that follow it)" in err
 
 
-@pytest.mark.parametrize("task", ["classify", "ordinal", "multilabel", "rank"])
+@pytest.mark.parametrize("task", TASKS)
 def test_help_has_the_options_of_the_task(capsys, task):
     code, text, _ = run(capsys, "fit", "--task", task, "--help")
     assert code == 0
     assert f"options of --task {task}" in text
     assert ("--targets-from" in text) == (task == "multilabel")
-    others = [name for name in ("classify", "ordinal", "multilabel", "rank") if name != task]
+    others = [name for name in TASKS if name != task]
     assert f"fenchel fit --task {'|'.join(others)} --help" in text
     assert max(map(len, text.splitlines())) <= 110
 
