@@ -17,7 +17,7 @@ from .bcfw import digest
 
 __all__ = ["Bundle", "BundleState"]
 
-_LINE_STEPS = 6
+_LINE_STEPS = 3
 
 
 @dataclass
@@ -129,20 +129,28 @@ class _Point:
         return linear + self.objective.alpha * float(np.vdot(self.w, end.w - start.w))
 
     def search(self, other: _Point) -> _Point:
-        """The lowest point met on the way to another, and at most as far again beyond it."""
+        """The lowest point met on the way to another, and at most as far again beyond it, by secants of the slope."""
         best = self
         low, high = 0.0, 1.0
+        falling, rising = self.slope(self, other), None
         for step in range(_LINE_STEPS):
-            share = 1.0 if step == 0 else 0.5 * (low + high)
+            if step == 0:
+                share = 1.0
+            elif rising is None:
+                share = 0.5 * (low + high)
+            else:
+                secant = falling / (falling - rising) if rising > falling else 0.5
+                share = low + (high - low) * min(max(secant, 0.1), 0.9)
             met = self.between(other, share)
             if met.value < best.value:
                 best = met
-            if met.slope(self, other) <= 0:
-                if step == 0:
-                    high = 2.0
-                low = share
-            else:
-                high = share
+            slope = met.slope(self, other)
+            if slope > 0:
+                high, rising = share, slope
+                continue
+            low, falling = share, slope
+            if step == 0:
+                high = 2.0
         return best
 
 
