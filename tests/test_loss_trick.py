@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fenchel
 from fenchel import LossTrickPredictor, costs
@@ -487,6 +488,11 @@ def test_a_users_own_cost_and_search():
     assert [len(a) for a in model.predict([[-1.0], [0.8]])] == [1, 4]
     listed = LossTrickPredictor(lambda a, b: abs(len(a) - len(b)), alpha=1e-3).fit(X, y)
     assert [len(a) for a in listed.predict([[-1.0], [0.8]])] == [1, 4]
+
+
+@parametrize_with_checks([LossTrickPredictor(), LossTrickPredictor("zero_one", solver="nystrom")])
+def test_it_is_a_scikit_learn_estimator(estimator, check):
+    check(estimator)
 
 
 def test_nadaraya_watson_plain_and_robust():
