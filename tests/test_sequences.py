@@ -137,3 +137,25 @@ def test_feature_dicts_become_a_sparse_matrix():
             encoder.fit(bad)
     with pytest.raises(InvalidInput, match="not finite"):
         encoder.fit_transform([[{"a": float("nan")}]])
+
+
+def test_losses_in_parts_are_the_losses_of_all(monkeypatch):
+    from fenchel.solvers import base
+
+    rng = np.random.default_rng(3)
+    X, lengths, labels = noisy_sequences(rng)
+    chains, p = Chains(3, tied=True), rng.random(40)
+    v = chains.encode(labels)
+    for matrix, cells in ((X, None), (sparse.csr_matrix(X), None), (sparse.csr_matrix(X), np.arange(0, 12, 2))):
+        scorer = LinearChain(matrix, lengths, chains, cells=cells, intercept_scaling=1.0)
+        w = rng.normal(size=scorer.weights_shape)
+        for weights in (None, p):
+            for loss in (CRF(chains), Hinge(chains, Hamming())):
+                whole = base.Objective(scorer, loss, v, 0.1, weights)
+                monkeypatch.setattr(base, "_PART", 100)
+                parts = base.Objective(scorer, loss, v, 0.1, weights)
+                monkeypatch.undo()
+                assert len(parts._parts) > 3 > len(whole._parts)
+                (a, g), (b, h) = whole.value_and_grad(w), parts.value_and_grad(w)
+                assert np.isclose(a, b)
+                assert np.allclose(g, h)

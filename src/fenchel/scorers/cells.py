@@ -17,7 +17,7 @@ __all__ = ["LinearCells", "cells_met"]
 
 # Gradients are added up in at most this many blocks of rows, so that sums do not depend on threads.
 _BLOCKS = 4
-_LEAST_ROWS = 2000
+_LEAST_ROWS = 4000
 
 
 class LinearCells(Linear):
@@ -73,29 +73,40 @@ class LinearCells(Linear):
         return LinearCells(self.X[idx], self.shape, self.cells, intercept_scaling=self.intercept_scaling)
 
     def scores(self, w: Array, idx: Index = None) -> Array:
-        rows = self._rows(idx)
+        ends, columns, values = self._csr(idx)
         w = np.ascontiguousarray(w, dtype=np.float64)
-        theta = np.zeros((rows.shape[0], self.n_scores))
+        theta = np.zeros((len(ends) - 1, self.n_scores))
         if self.intercept_scaling is not None:
             theta += self.intercept_scaling * w[len(self.cells) :]
-        parallel.run(
-            kernels.cell_scores, len(theta), float(rows.nnz), *_csr(rows), self._starts, self._labels, w, theta
-        )
+        work = float(ends[-1] - ends[0])
+        parallel.run(kernels.cell_scores, len(theta), work, ends, columns, values, self._starts, self._labels, w, theta)
         return theta.reshape(len(theta), *self.shape)
 
     def adjoint(self, residual: Array, idx: Index = None) -> Array:
-        rows = self._rows(idx)
+        ends, columns, values = self._csr(idx)
         flat = np.ascontiguousarray(residual.reshape(len(residual), self.n_scores), dtype=np.float64)
         n_blocks = int(np.clip(len(flat) // _LEAST_ROWS, 1, _BLOCKS))
         block = -(-len(flat) // n_blocks) if len(flat) else 1
         parts = np.zeros((n_blocks, len(self.cells)))
+        work = float(ends[-1] - ends[0])
         parallel.run(
-            kernels.cell_adjoint, n_blocks, float(rows.nnz), *_csr(rows), self._starts, self._labels, flat, block, parts
+            kernels.cell_adjoint, n_blocks, work, ends, columns, values, self._starts, self._labels, flat, block, parts
         )
         gradient = parts.sum(axis=0) if n_blocks > 1 else parts[0]
         if self.intercept_scaling is None:
             return gradient
         return np.concatenate([gradient, self.intercept_scaling * flat.sum(axis=0)])
+
+    def _csr(self, idx: Index) -> tuple[IntArray, IntArray, Array]:
+        """Where rows end, their columns and values; of rows that follow each other without a copy."""
+        if isinstance(idx, slice) and idx.step in (None, 1):
+            start, stop, _ = idx.indices(self.X.shape[0])
+            rows, ends = self.X, self.X.indptr[start : max(start, stop) + 1]
+        else:
+            rows = self._rows(idx)
+            ends = rows.indptr
+        index = np.int32 if rows.nnz < 2**31 else np.int64
+        return ends.astype(index, copy=False), rows.indices.astype(index, copy=False), rows.data
 
     def gram(self, p: Array | float) -> Array | None:
         return None
@@ -116,10 +127,3 @@ def cells_met(X: Any, labels: IntArray, k: int) -> IntArray:
     per_row = np.diff(X.indptr)
     met = X.indices.astype(np.int64) * k + np.repeat(labels, per_row)
     return np.unique(met[X.data != 0])
-
-
-def _csr(rows: Any) -> tuple[Array, Array, Array]:
-    small = rows.nnz < 2**31
-    index = np.int32 if small else np.int64
-    ends, columns = rows.indptr.astype(index, copy=False), rows.indices.astype(index, copy=False)
-    return ends, columns, rows.data

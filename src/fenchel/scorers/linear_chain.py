@@ -187,6 +187,12 @@ class LinearChain(Scorer):
         """Lengths, positions and pairs of some sequences; all of them need no index."""
         if idx is None:
             return self.lengths, None, None
+        if isinstance(idx, slice) and idx.step in (None, 1):  # rows that follow each other need no copy
+            start, stop, _ = idx.indices(self.n_examples)
+            stop = max(start, stop)
+            cut = slice(int(self.rows.offsets[start]), int(self.rows.offsets[stop]))
+            pair_cut = slice(int(self.pair_rows.offsets[start]), int(self.pair_rows.offsets[stop]))
+            return self.lengths[start:stop], cut, pair_cut
         items = np.arange(self.n_examples)[idx]
         pairs = self.pair_rows.places(items) if self.pairs is not None else None
         return self.lengths[items], self.rows.places(items), pairs

@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,6 +33,10 @@ __all__ = ["PENALTIES", "Callback", "Objective", "Progress", "Result", "Solver"]
 
 PENALTIES = ("l2", "l1")
 """The names of alpha/2 ‖w‖² and alpha ‖w‖₁."""
+
+
+# Numbers of scores that are worked on at a time; more are taken in parts.
+_PART = 100_000
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,7 @@ class Objective:
         self.inner_gap = 0.0
         """What the losses of the last evaluation of all examples may lie below the true ones, on average."""
         self._state: Any = None
+        self._parts: list[slice] = _parts_of(v) if isinstance(v, Ragged) else []
         self.p: Array | None = None
         if sample_weight is not None:
             weights = np.asarray(sample_weight, dtype=np.float64)
@@ -131,8 +137,33 @@ class Objective:
 
     def mean_loss(self, w: Array) -> tuple[float, Array]:
         """The weighted mean of the losses and its gradient, without the penalty."""
+        if self._parts:
+            found = self._mean_loss_by_parts(w)
+            if found is not None:
+                return found
         mean, residual = self.mean_at(self.scores(w))
         return mean, self.weighted_adjoint(residual)
+
+    def _mean_loss_by_parts(self, w: Array) -> tuple[float, Array] | None:
+        """The same, of a part of the examples after the other, so that scores and residuals are never all there at once.
+
+        None, and never again, for a loss that iterates: it goes on from where it was for all examples together.
+        """
+        mean, gradient = 0.0, np.zeros(self.scorer.weights_shape)
+        for idx in self._parts:
+            found = self.loss.take(idx).evaluate(self.scorer.scores(w, idx), self.v[idx])
+            if found.state is not None or found.gap is not None:
+                self._parts = []
+                return None
+            residual = found.gradient
+            if self.p is None:
+                mean += float(found.value.sum(dtype=np.float64))
+            else:
+                mean += float(self.p[idx] @ found.value)
+                residual = scale_items(residual, self.p[idx])
+            gradient += self.scorer.adjoint(residual, idx)
+        n = 1 if self.p is not None else self.scorer.n_examples
+        return mean / n, gradient / n
 
     # Solvers that look at the whole mean loss, and not at each example, ask these; scores and residuals are theirs to hand
     # back and mix only.
@@ -263,6 +294,15 @@ def make_objective(
         np.zeros(0), np.zeros(scorer.grades - 1), np.zeros(0, int)
     )
     return (SharedObjective if shares else Objective)(scorer, loss, v, alpha, sample_weight, penalty)
+
+
+def _parts_of(v: Ragged) -> list[slice]:
+    """Cuts of items of different sizes into parts of about ``_PART`` numbers; none where they are few."""
+    n_parts = v.flat.size // _PART
+    if n_parts < 2:
+        return []
+    cuts = np.searchsorted(v.offsets, np.linspace(0, v.flat.size, n_parts + 1)).tolist()
+    return [slice(a, b) for a, b in pairwise(cuts) if b > a]
 
 
 class Solver(ABC):
