@@ -382,6 +382,12 @@ def test_pairs_without_features_are_never_matched():
     partner = model.predict([x])[0][0]
     x[0, partner] = np.nan
     assert model.predict([x])[0][0] != partner
+    stacked = np.stack([X[0], X[0]])
+    stacked[1, 0, partner] = np.nan
+    assert model.predict(stacked)[1][0] != partner
+    stacked[1, 0, partner, 1:] = 0.0
+    with pytest.raises(InvalidInput, match="sample 1 holds NaN"):
+        model.predict(stacked)
     x[:] = np.nan
     assert (model.predict([x])[0] == -1).all()
     again = BipartiteMatcher(unmatched="allowed").fit([*X, x], [*y, np.full(len(x), -1)])

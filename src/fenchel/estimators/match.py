@@ -300,7 +300,8 @@ class BipartiteMatcher(LinearEstimator):
 
     def _batch_and_output(self, X: Any) -> tuple[_Batch, Output]:
         check_is_fitted(self)
-        batch = self._read([X] if self._is_one_pair(X) else X)
+        # one array of numbers is looked at through its scores, which are fewer
+        batch = self._read([X] if self._is_one_pair(X) else X, trusted=True)
         for i, x in enumerate(batch.pairs[:1] if isinstance(batch.pairs, np.ndarray) else batch.pairs):
             if x.shape[2] != self.n_features_in_:
                 raise InvalidInput(
@@ -324,7 +325,10 @@ class BipartiteMatcher(LinearEstimator):
             empty = np.zeros((0, 0, self.n_features_in_))
             scorer = self._scorer(_Batch([empty], None), self.loss_).take(slice(0, 0))
             return batch, self.loss_.output(scorer.scores(self.weights_))
-        return batch, self.loss_.output(self._scorer(batch, self.loss_).scores(self.weights_))
+        theta = self._scorer(batch, self.loss_).scores(self.weights_)
+        if isinstance(batch.pairs, np.ndarray) and not np.isfinite(theta.flat).all():
+            return self._batch_and_output(list(X))  # says which, or leaves out pairs that are no candidates
+        return batch, self.loss_.output(theta)
 
     def _as_partners(self, outputs: Sequence[Array], batch: _Batch) -> list[IntArray]:
         if not self.incomplete_:
@@ -361,11 +365,11 @@ class BipartiteMatcher(LinearEstimator):
     def _is_one_pair(self, X: Any) -> bool:
         return self.pair_features is not None and isinstance(X, tuple) and len(X) == 2
 
-    def _read(self, X: Any) -> _Batch:
+    def _read(self, X: Any, trusted: bool = False) -> _Batch:
         if X is None or isinstance(X, str | bytes | dict) or not hasattr(X, "__iter__"):
             raise InvalidInput(f"X is {type(X).__name__}, expected a list with an array (n, m, features) for each item")
         stacked = isinstance(X, np.ndarray) and X.ndim == 4 and X.dtype in (np.float32, np.float64)
-        if stacked and self.pair_features is None and np.isfinite(X).all():
+        if stacked and self.pair_features is None and (trusted or np.isfinite(X).all()):
             return _Batch(X, None)
         pairs: list[Array] = []
         alone: list[tuple[Array, Array]] = []
