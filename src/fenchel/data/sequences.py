@@ -130,10 +130,17 @@ def _collected(X: Iterable[Any], column_of: Callable[[str], int]) -> tuple[IntAr
     What every rule of :func:`features_of` says is done here again for the commonest kinds of values, with a table for
     each key that spares the making of names: this loop is what reading a corpus costs.
     """
-    codes, values, ends = array("i"), array("d"), array("q", [0])
+    codes, ends = array("i"), array("q", [0])
+    places, numbers_there = array("q"), array("d")  # of features whose value is not 1, the value of texts
     tables: dict[Any, dict[str, int]] = {}
     numbers: dict[Any, int] = {}
-    add_code, add_value = codes.append, values.append
+    add_code = codes.append
+
+    def add_value(value: float) -> None:
+        if value != 1:
+            places.append(len(codes) - 1)
+            numbers_there.append(value)
+
     for i, sequence in enumerate(X):
         if isinstance(sequence, str | bytes | Mapping) or not hasattr(sequence, "__iter__"):
             raise InvalidInput(
@@ -169,9 +176,10 @@ def _collected(X: Iterable[Any], column_of: Callable[[str], int]) -> tuple[IntAr
                     if code is None:
                         code = table[text] = column_of(f"{key}:{text}")
                     add_code(code)
-                    add_value(1.0)
             ends.append(len(codes))
-    return _viewed(codes), _viewed(values), _viewed(ends)
+    values = np.ones(len(codes))
+    values[_viewed(places)] = _viewed(numbers_there)
+    return _viewed(codes), values, _viewed(ends)
 
 
 def _viewed(numbers: array[Any]) -> Array:

@@ -124,6 +124,10 @@ class LinearCells(Linear):
 
 def cells_met(X: Any, labels: IntArray, k: int) -> IntArray:
     """The cells (feature · k + label) of the features of each row of X, a CSR matrix, with the label of that row."""
-    per_row = np.diff(X.indptr)
-    met = X.indices.astype(np.int64) * k + np.repeat(labels, per_row)
-    return np.unique(met[X.data != 0])
+    met = np.zeros(X.shape[1] * k, dtype=bool)
+    for start in range(0, X.shape[0], _LEAST_ROWS):  # little by little, for cells are larger numbers than columns
+        ends = X.indptr[start : start + _LEAST_ROWS + 1]
+        place = slice(int(ends[0]), int(ends[-1]))
+        label = np.repeat(labels[start : start + _LEAST_ROWS], np.diff(ends))
+        met[(X.indices[place].astype(np.int64) * k + label)[X.data[place] != 0]] = True
+    return np.flatnonzero(met)
