@@ -18,7 +18,7 @@ Array = Any
 def cases() -> list[Case | Probe]:
     sparsemax = [_sparsemax(batch, k) for batch, k in ((1024, 10), (512, 100), (128, 1000))]
     crf = [_crf(32, 30, k, against) for k in (10, 20) for against in ("torch-struct", "pytorch-crf")]
-    return [*sparsemax, *crf, *(_non_projective(16, n) for n in (10, 30))]
+    return [*sparsemax, *crf, *(_non_projective(16, n) for n in (10, 30)), _adversarial_trees(32, 30)]
 
 
 def _needs(module: str) -> Callable[[], str | None]:
@@ -296,4 +296,101 @@ def _non_projective(batch: int, n: int) -> Case:
         sets=8,
         missing=_needs("torch_struct"),
         seconds=4.0,
+    )
+
+
+# -- the adversarial loss of trees -------------------------------------------------------------------------------------
+
+
+def _adversarial_trees(batch: int, n: int) -> Case:
+    """The loss to a gap of 1e-3, forward and backward, beside the network that makes its scores."""
+
+    def make(rng: np.random.Generator) -> Any:
+        from fenchel.structures import DependencyTree
+
+        trees = DependencyTree(n)
+        truths = trees.argmax(rng.normal(size=(batch, n, n + 1)))
+        # the truth is favoured, not always enough, as in a parser at work
+        theta = rng.normal(size=truths.shape) + 4 * truths
+        return (
+            theta,
+            trees.decode(truths),
+            rng.integers(2, 500, size=(batch, n)),
+            rng.integers(2, 60, size=(batch, n, 8)),
+        )
+
+    def leaves(data: Any) -> Any:
+        import torch
+
+        theta, heads, words, characters = (torch.tensor(x) for x in data)
+        return theta.requires_grad_(), heads, words, characters
+
+    def ours(setting: Any) -> Callable[[Any], Any]:
+        from fenchel.costs import Hamming
+        from fenchel.nn import AdversarialLoss
+        from fenchel.structures import DependencyTrees
+
+        loss = AdversarialLoss(DependencyTrees(), Hamming(), tol=1e-3, reduction="none")
+
+        def both(data: Any) -> Any:
+            theta, heads, _, _ = data
+            theta.grad = None
+            value = loss(theta, heads, lengths=[n] * batch)
+            value.sum().backward()
+            return value, theta.grad
+
+        return both
+
+    def network(setting: Any) -> Callable[[Any], Any]:
+        import torch
+
+        from fenchel.nn import BiaffineScorer
+
+        torch.manual_seed(0)
+        scorer = BiaffineScorer(500, 60, word_size=300, hidden=400, layers=3, arc_size=500)
+
+        def both(data: Any) -> Any:
+            _, _, words, characters = data
+            scores = scorer(words, characters, [n] * batch)
+            scores.sum().backward()
+            return scores, scores
+
+        return both
+
+    def exact(data: Any) -> Any:
+        from fenchel.costs import Hamming
+        from fenchel.losses import Adversarial
+        from fenchel.structures import DependencyTree
+
+        trees = DependencyTree(n)
+        return (Adversarial(trees, Hamming(), tol=1e-4).value(data[0], trees.encode(data[1])),)
+
+    def measure(data: Any, reference: Any, found: Any) -> dict[str, float]:
+        return {"value off by": float(np.abs(np.asarray(found[0]) - reference[0]).max())}
+
+    return Case(
+        name=f"torch-adversarial-trees-n{n}",
+        title=f"adversarial loss of trees, forward and backward, {batch} sentences of {n}, gap 1e-3",
+        make=make,
+        ours=Contender("fenchel.nn.AdversarialLoss(DependencyTrees())", ours, leaves, _numbers, threads="each"),
+        peers=(
+            Contender(
+                "BiaffineScorer, forward and backward",
+                network,
+                leaves,
+                lambda found: None,
+                threads="each",
+                floor=True,
+                note="the parser's network in the sizes of Dozat and Manning, which makes the scores",
+            ),
+        ),
+        reference=exact,
+        measure=measure,
+        goals={"value off by": 2e-3},
+        target=0.5,
+        against="the forward and backward pass of the parser's network",
+        sets=1,
+        checked=1,
+        missing=_needs("torch"),
+        seconds=8.0,
     )
