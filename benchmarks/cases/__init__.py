@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.cases import (
     adversarial,
     foundation,
+    graphs,
     learning,
     loss_trick,
     matching,
@@ -18,7 +19,19 @@ from benchmarks.harness import Case, Probe
 
 __all__ = ["everything", "topics"]
 
-_TOPICS = (foundation, polytopes, adversarial, learning, online, trees, matching, loss_trick, networks, sequences)
+_TOPICS = (
+    foundation,
+    polytopes,
+    adversarial,
+    learning,
+    online,
+    trees,
+    matching,
+    loss_trick,
+    networks,
+    sequences,
+    graphs,
+)
 
 
 def everything() -> list[Case | Probe]:

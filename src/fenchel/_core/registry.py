@@ -501,6 +501,10 @@ def _fill() -> None:
              "absolute error on grades beside margin losses (Fathony 2019, Tables III to V)")  # fmt: skip
     register("experiment", "abstention", f"{x}.abstention:run",
              "answers where no answer costs one half (Fathony 2019, Table VI)")  # fmt: skip
+    register("experiment", "sequence", f"{x}.graded_sequences:run",
+             "graded sequences for six costs: adversarial, CRF, hinge (Fathony 2019, Table VII)")  # fmt: skip
+    register("experiment", "tree-labelling", f"{x}.tree_labelling:run",
+             "labels of nodes of dependency trees with a cost matrix (Fathony 2019, Table VIII)")  # fmt: skip
     register("experiment", "letters", f"{x}.letters:run",
              "OCR letters in ten folds: chains by four losses against no structure (Taskar et al. 2003)")  # fmt: skip
     register("experiment", "entities", f"{x}.entities:run",

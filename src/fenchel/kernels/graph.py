@@ -260,7 +260,8 @@ def sum_over_trees(
         first = starts[i] + n * k
         nodes = theta[starts[i] : first].reshape((n, k))
         mu_nodes = mu[starts[i] : first].reshape((n, k))
-        tables = theta[first : first + m * k * k].reshape((m, k, k))
+        tables = theta[first : first + m * k * k].reshape((m, k * k))
+        mu_flat = mu[first : first + m * k * k].reshape((m, k * k))
         mu_tables = mu[first : first + m * k * k].reshape((m, k, k))
         done, far = SOLVED, 0
         log_sum, product = 0.0, 1.0
@@ -300,17 +301,12 @@ def sum_over_trees(
                 if u < 0:
                     continue
                 e = up_edge[lo + v]
-                table, line = tables[e], mu_tables[e]
-                top = table[0, 0]
-                for a in range(k):
-                    top = max(top, _top_of(table[a]))
+                line = mu_tables[e]
+                top = _top_of(tables[e])
                 if not top > -np.inf:
                     done = IMPOSSIBLE
                     break
-                far = 0
-                for a in range(k):
-                    far += _exp_row(table[a], top, line[a])
-                if far > 0:
+                if _exp_row(tables[e], top, mu_flat[e]) > 0:
                     done = LOSES_DIGITS
                     break
                 log_sum += top
