@@ -76,12 +76,18 @@ def _top_of(row):  # type: ignore[no-untyped-def]
 @inline_kernel
 def _exp_row(row, top, out):  # type: ignore[no-untyped-def]
     """out = exp(row - top), zero where that is forbidden; how many that are not lie too far below."""
-    far = 0
+    low = row[0]
     for i in range(row.shape[0]):
-        x = row[i] - top
-        far += 1 if (x < _FARTHEST and x > -np.inf) else 0
-        y = fast_exp(x)
-        out[i] = y if x >= _FARTHEST else 0.0
+        low = row[i] if row[i] < low else low
+    for i in range(row.shape[0]):  # nothing else in this loop, so that it becomes vector code
+        out[i] = fast_exp(row[i] - top)
+    far = 0
+    if low - top < _FARTHEST:
+        for i in range(row.shape[0]):
+            x = row[i] - top
+            if x < _FARTHEST:
+                out[i] = 0.0
+                far += 1 if x > -np.inf else 0
     return far
 
 
