@@ -21,7 +21,7 @@ from fenchel.errors import InvalidInput
 from fenchel.experiments import label_ranking, multilabel, ordinal
 from fenchel.experiments.resume import Kept, fingerprint, keeping
 
-NAMES = ("label-ranking", "ordinal", "multilabel", "letters", "entities", "matching")
+NAMES = ("label-ranking", "ordinal", "multilabel", "letters", "entities", "matching", "sequence", "tree-labelling")
 
 
 @pytest.fixture(autouse=True)

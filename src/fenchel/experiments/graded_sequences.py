@@ -57,15 +57,19 @@ def graded_sequences(n: int, rng: np.random.Generator) -> tuple[list[Array], lis
 
 
 def run(
-    data: Path | None = None, quick: bool = False, progress: Callable[[float, str], None] | None = None
+    data: Path | None = None,
+    quick: bool = False,
+    progress: Callable[[float, str], None] | None = None,
+    splits: int | None = None,
 ) -> dict[str, Any]:
     """Mean cost of a frame for each method and cost. ``data`` may hold sequence/graded.npz: X, y and start of sequences."""
     given = data is not None and (data / "sequence" / "graded.npz").is_file()
     X, Y = _read(data / "sequence" / "graded.npz") if given and data is not None else graded_sequences(
         167, np.random.default_rng(0)
     )  # fmt: skip
-    splits = 2 if quick else 20
-    inside_size = 30 if quick else round(len(X) * 120 / 167)
+    splits = splits or (2 if quick else 20)
+    inside_size, passes = (20, 5) if quick else (0, _PASSES)
+    inside_size = inside_size or round(len(X) * 120 / 167)
     alphas = _ALPHAS[1:2] if quick else _ALPHAS
     costs = _costs()
     found: dict[str, dict[str, list[float]]] = {name: {method: [] for method in _METHODS} for name in costs}
@@ -82,17 +86,17 @@ def run(
                 if progress is not None:
                     progress((split + c / len(costs)) / splits, f"split {split + 1}, {name}, {method}")
                 if (name, method) not in chosen:
-                    chosen[name, method] = _choose(loss, cost, alphas, X, Y, inside)
+                    chosen[name, method] = _choose(loss, cost, alphas, X, Y, inside, passes)
                 alpha = chosen[name, method]
                 if loss == "crf":
                     key = f"{alpha:g}"
                     if key not in models:
-                        models[key], ok = _fit(loss, cost, alpha, X, Y, inside)
+                        models[key], ok = _fit(loss, cost, alpha, X, Y, inside, passes)
                         unfinished += not ok
                     model = models[key].set_params(cost=cost)
                     model.decoder_ = model._decoder(model.loss_.structure, cost, model.loss_)
                 else:
-                    model, ok = _fit(loss, cost, alpha, X, Y, inside)
+                    model, ok = _fit(loss, cost, alpha, X, Y, inside, passes)
                     unfinished += not ok
                 found[name][method].append(_mean_cost(model, cost, X, Y, outside))
     rows, wins = [], dict.fromkeys(_METHODS, 0)
@@ -105,16 +109,17 @@ def run(
     means = [np.mean([np.mean(found[name][m]) for name in found]) for m in _METHODS]
     rows.append(["average", *(f"{x:.3f} " for x in means), "0.33 / 0.35 / 0.35"])
     rows.append(["best or tied", *(f"{wins[m]} " for m in _METHODS), "4 / 2 / 2"])
-    source = "sequence/graded.npz" if given else "167 generated sequences (the faces are not public)"
+    source = "sequence/graded.npz" if given else "No data given: 167 generated sequences (the faces are not public)"
     return {
         "title": "Mean cost of a frame of graded sequences; adversarial, CRF and structured hinge (SSVM)",
         "columns": ["cost", *_METHODS, "published (faces)"],
         "rows": rows,
         "values": found,
         "notes": [
-            f"{source}, {splits} splits of {inside_size} and {len(X) - inside_size}; alpha from {list(alphas)}, by the first split.",
+            f"{source}, {splits} splits of {inside_size} and {len(X) - inside_size}; alpha from "
+            f"{list(alphas)}, by the first split.",
             "* is best, or not worse by Wilcoxon's signed-rank test at 0.05. Published numbers are of other data.",
-            f"Adversarial and hinge: at most {_PASSES} passes of block-coordinate Frank-Wolfe, scored by their potentials; "
+            f"Adversarial and hinge: at most {passes} passes of block-coordinate Frank-Wolfe, scored by their potentials; "
             f"{unfinished} fits stopped above a gap of 1 % of the objective.",
         ],
     }
@@ -127,10 +132,10 @@ def _costs() -> dict[str, Cost]:
 
 
 def _fit(
-    loss: str, cost: Cost, alpha: float, X: list[Array], Y: list[Array], items: Array
+    loss: str, cost: Cost, alpha: float, X: list[Array], Y: list[Array], items: Array, passes: int
 ) -> tuple[SequenceLabeler, bool]:
     solver: Any = "auto" if loss == "crf" else BlockFrankWolfe(
-        tol=0.01, max_iter=_PASSES, block_size=max(1, len(items) // 12), random_state=0
+        tol=0.01, max_iter=passes, block_size=max(1, len(items) // 12), random_state=0
     )  # fmt: skip
     model = SequenceLabeler(loss, cost=cost, alpha=alpha, solver=solver, tol=1e-3)
     with warnings.catch_warnings():
@@ -139,7 +144,9 @@ def _fit(
     return model, bool(model.converged_)
 
 
-def _choose(loss: str, cost: Cost, alphas: tuple[float, ...], X: list[Array], Y: list[Array], items: Array) -> float:
+def _choose(
+    loss: str, cost: Cost, alphas: tuple[float, ...], X: list[Array], Y: list[Array], items: Array, passes: int
+) -> float:
     """The alpha of least mean cost in two folds."""
     if len(alphas) == 1:
         return alphas[0]
@@ -148,7 +155,7 @@ def _choose(loss: str, cost: Cost, alphas: tuple[float, ...], X: list[Array], Y:
     for alpha in alphas:
         costs = []
         for train, test in (halves, halves[::-1]):
-            model, _ = _fit(loss, cost, alpha, X, Y, train)
+            model, _ = _fit(loss, cost, alpha, X, Y, train, passes)
             costs.append(_mean_cost(model, cost, X, Y, test))
         means.append(np.mean(costs))
     return alphas[int(np.argmin(means))]

@@ -36,10 +36,14 @@ Trees = tuple[list[Any], list[list[str]]]
 
 
 def run(
-    data: Path | None = None, quick: bool = False, progress: Callable[[float, str], None] | None = None
+    data: Path | None = None,
+    quick: bool = False,
+    progress: Callable[[float, str], None] | None = None,
+    splits: int | None = None,
 ) -> dict[str, Any]:
-    """Mean cost of a node. ``data`` is a folder with dependency_ud/; without it trees are generated."""
+    """Mean cost of a node. ``data`` is a folder with dependency_ud/; without it trees are generated. ``splits`` are orders."""
     n_train, n_test, draws = (30, 20, 1) if quick else (300, 300, 5)
+    draws = splits or draws
     if data is not None:
         train, test = (
             _read(data / "dependency_ud" / name, n) for name, n in zip(_FILES, (n_train, n_test), strict=True)
@@ -47,7 +51,7 @@ def run(
         source = "English GUM (UD 2.3)"
     else:
         train, test = (_generated(n, np.random.default_rng([2, i])) for i, n in enumerate((n_train, n_test)))
-        source = "generated trees"
+        source = "No data given: generated trees"
     common = [label for label, _ in Counter(y for labels in train[1] for y in labels).most_common(_LABELS - 1)]
     train, test = ((X, [[y if y in common else "rest" for y in labels] for labels in Y]) for X, Y in (train, test))
     classes = sorted({y for labels in train[1] for y in labels})
@@ -76,7 +80,8 @@ def run(
         "rows": rows,
         "values": found,
         "notes": [
-            f"{source}: {len(train[1])} training and {len(test[1])} test trees, {draws} orders drawn; labels {', '.join(classes)}.",
+            f"{source}: {len(train[1])} training and {len(test[1])} test trees, {draws} orders drawn; "
+            f"labels {', '.join(classes)}.",
             f"alpha from {list(alphas)} by the last fifth of the training trees: {chosen}.",
             "Published numbers are of other data.",
             f"At most {_PASSES} passes of block-coordinate Frank-Wolfe; {unfinished} fits stopped above a gap of 1 %.",
