@@ -37,8 +37,9 @@ def robust_regression(result: Mapping[str, Any], *, left: Any = None, right: Any
     left.set_ylabel("y")
     sizes = result["sizes"]
     for name, colour in zip(names, _COLOURS, strict=False):
-        runs = np.array([result["values"][str(n)][name] for n in sizes])
-        mean, spread = runs.mean(axis=1), runs.std(axis=1, ddof=1)
+        runs = [np.asarray(result["values"][str(n)][name]) for n in sizes]  # fewer of the larger sizes
+        mean = np.array([run.mean() for run in runs])
+        spread = np.array([run.std(ddof=1) for run in runs])
         right.plot(sizes, mean, "o-", color=INK[colour], ms=3.5, label=name)
         right.fill_between(sizes, mean - spread, mean + spread, color=INK[colour], alpha=0.15, lw=0)
     right.set_xscale("log")
