@@ -109,7 +109,9 @@ class Birkhoff(Structure):
         return out
 
     def _decode(self, rows: Array) -> Array:
-        columns = rows.argmax(axis=-1)
+        # of a row with one 1, its place; a product is several times faster than argmax over short rows
+        places = rows @ np.arange(self.n, dtype=rows.dtype)
+        columns = np.clip(np.rint(places), 0, self.n - 1).astype(np.int64)
         bad = (np.sort(columns, axis=1) != np.arange(self.n)).any(axis=1)
         columns[bad] = np.arange(self.n)  # no permutation: decode notices that it does not encode to the same
         return columns
