@@ -411,14 +411,23 @@ class Structure(ABC):
         return decompose_by_argmax(self, rows)
 
     def _sample(self, rows: Array, rng: np.random.Generator) -> Array:
-        weights, atoms = self._decompose(rows)
-        return atoms[np.arange(len(rows)), draw_index(weights, rng)]
+        distinct, which = self._distinct(rows)
+        weights, atoms = self._decompose(distinct)
+        return atoms[which, draw_index(weights[which], rng)]
 
     def _violation(self, rows: Array) -> Array:
         """The distance to the set, by projecting."""
-        result = self._project(rows.astype(np.float64), Accuracy(tol=1e-13))  # a gap is a distance squared
+        distinct, which = self._distinct(rows)
+        result = self._project(distinct.astype(np.float64), Accuracy(tol=1e-13))  # a gap is a distance squared
         points = result.points if isinstance(result, Solved) else result
-        return np.abs(points - rows).reshape(len(rows), self.dim).max(axis=1, initial=0.0)
+        return np.abs(points - distinct).reshape(len(distinct), self.dim).max(axis=1, initial=0.0)[which]
+
+    def _distinct(self, rows: Array) -> tuple[Array, IntArray]:
+        """The distinct rows and which of them each row is: many draws from one point should look at it once."""
+        if len(rows) < 2 or self.take(np.arange(1)) is not self:  # equal points of items that differ are not the same
+            return rows, np.arange(len(rows))
+        flat, which = np.unique(rows.reshape(len(rows), self.dim), axis=0, return_inverse=True)
+        return flat.reshape(-1, *self.shape), which.reshape(-1)
 
     # -- the common form -----------------------------------------------------------------------------------------------
 
