@@ -105,35 +105,39 @@ def _slacks(nodes, tables, order, up, up_edge, flip, tied, added, below, ahead, 
 def _cholesky(A, m):  # type: ignore[no-untyped-def]
     """The lower factor in place; False if the matrix is not positive definite."""
     for i in range(m):
+        row = A[i]
         for j in range(i + 1):
-            x = A[i, j]
+            other = A[j]
+            x = row[j]
             for s in range(j):
-                x -= A[i, s] * A[j, s]
+                x -= row[s] * other[s]
             if i == j:
                 if not x > 0.0:
                     return False
-                A[i, i] = np.sqrt(x)
+                row[i] = np.sqrt(x)
             else:
-                A[i, j] = x / A[j, j]
+                row[j] = x / other[j]
     return True
 
 
 @inline_kernel
 def _solve_lower(L, m, x):  # type: ignore[no-untyped-def]
     for i in range(m):
+        row = L[i]
         y = x[i]
         for s in range(i):
-            y -= L[i, s] * x[s]
-        x[i] = y / L[i, i]
+            y -= row[s] * x[s]
+        x[i] = y / row[i]
 
 
 @inline_kernel
 def _solve_upper(L, m, x):  # type: ignore[no-untyped-def]
     for i in range(m - 1, -1, -1):
-        y = x[i]
-        for s in range(i + 1, m):
-            y -= L[s, i] * x[s]
-        x[i] = y / L[i, i]
+        row = L[i]
+        y = x[i] / row[i]
+        x[i] = y
+        for s in range(i):
+            x[s] -= row[s] * y
 
 
 @inline_kernel
@@ -165,14 +169,17 @@ def _factor(order, up, count, answers, Q, Z, p, u, q, CC, W, X, D, B, L, G, P, N
         c = count[w] if w >= 0 else 1
         for b in range(m):
             dc[v, b] = 0.0
+        sums = dc[v]
         for a in range(c):
+            flow, slack, weight = Q[v, a], Z[v, a], W[v, a]
             for b in range(m):
-                x = Q[v, a, b] / Z[v, a, b]  # not a pair that matters: 0 / 1
-                W[v, a, b] = x
-                dc[v, b] += x
+                x = flow[b] / slack[b]  # not a pair that matters: 0 / 1
+                weight[b] = x
+                sums[b] += x
         for a in range(c):
+            weight, share = W[v, a], X[v, a]
             for b in range(m):
-                X[v, a, b] = W[v, a, b] / dc[v, b]
+                share[b] = weight[b] / sums[b]
         s = answers[v]
         if s > 1:
             total = 0.0
@@ -209,17 +216,20 @@ def _factor(order, up, count, answers, Q, Z, p, u, q, CC, W, X, D, B, L, G, P, N
                 N[i, j] = X[v, a, rest[v, j]] - X[v, a, o]
             _solve_lower(B[v], m - 1, N[i])
             for h in range(i + 1):
+                row, other = N[i], N[h]
                 x = 0.0
                 for j in range(m - 1):
-                    x += N[i, j] * N[h, j]
+                    x += row[j] * other[j]
                 factor[i, h] = x
         for i in range(c - 1):
             a = rest[w, i]
+            share = X[v, a]
             for h in range(c):
                 if h != a:
+                    weight = W[v, h]
                     x = 0.0
                     for b in range(m):
-                        x += X[v, a, b] * W[v, h, b]
+                        x += share[b] * weight[b]
                     factor[i, i] += x
                     if h != base[w]:
                         g = h if h < base[w] else h - 1
@@ -310,19 +320,24 @@ def _direction(  # type: ignore[no-untyped-def]
                     f[v, j] += D[v, i, j] * x
         for b in range(m):
             g[v, b] = 0.0
+        coming = g[v]
         for a in range(c):
+            flow, slack, change, other, share = Q[v, a], Z[v, a], dQ[v, a], dZ[v, a], X[v, a]
             x = 0.0
             for b in range(m):
                 r = 0.0
-                if Q[v, a, b] > 0.0 and not repair:
-                    r = (aim - Q[v, a, b] * Z[v, a, b] - (dQ[v, a, b] * dZ[v, a, b] if second else 0.0)) / Z[v, a, b]
-                dQ[v, a, b] = r
+                if flow[b] > 0.0 and not repair:
+                    r = (aim - flow[b] * slack[b] - (change[b] * other[b] if second else 0.0)) / slack[b]
+                change[b] = r
                 x += r
-                g[v, b] += r
-            high[a] = x - short[v, a] + X[v, a, o] * mass[v]
+                coming[b] += r
+            high[a] = x - short[v, a] + share[o] * mass[v]
         for a in range(c):
+            share = X[v, a]
+            x = high[a]
             for b in range(m):
-                high[a] -= X[v, a, b] * g[v, b]
+                x -= share[b] * coming[b]
+            high[a] = x
         for j in range(m - 1):
             b = rest[v, j]
             dq[v, j] = g[v, b] / dc[v, b] - g[v, o] / dc[v, o] + mass[v] / dc[v, o] + f[v, j]
@@ -394,20 +409,24 @@ def _direction(  # type: ignore[no-untyped-def]
             high[rest[w, i]] = turn[v, i]
         # the constant of the message is the one with which flows add up to what comes in
         total, sums = -mass[v], 0.0
+        below = g[v]
         for a in range(c):
+            change, weight = dQ[v, a], W[v, a]
+            y = high[a]
             for b in range(m):
-                total += dQ[v, a, b] - W[v, a, b] * (high[a] - g[v, b])
-                sums += W[v, a, b]
+                total += change[b] - weight[b] * (y - below[b])
+                sums += weight[b]
         total /= sums
         for a in range(c):
             high[a] += total
             if w >= 0:
                 g[w, a] += high[a]
+            flow, change, other, weight = Q[v, a], dQ[v, a], dZ[v, a], W[v, a]
+            y = high[a]
             for b in range(m):
-                if Q[v, a, b] > 0.0:
-                    x = high[a] - g[v, b]
-                    dZ[v, a, b] = x
-                    dQ[v, a, b] -= W[v, a, b] * x
+                x = y - below[b] if flow[b] > 0.0 else 0.0
+                other[b] = x
+                change[b] -= weight[b] * x
 
 
 @inline_kernel
@@ -463,12 +482,13 @@ def _longest(order, up, count, answers, Q, Z, p, u, dQ, dZ, dp, du):  # type: ig
     for v in range(order.shape[0]):
         c = count[up[v]] if up[v] >= 0 else 1
         for a in range(c):
+            flow, slack, change, other = Q[v, a], Z[v, a], dQ[v, a], dZ[v, a]
             for b in range(count[v]):
-                if Q[v, a, b] > 0.0:
-                    if dQ[v, a, b] < 0.0:
-                        for_q = min(for_q, -Q[v, a, b] / dQ[v, a, b])
-                    if dZ[v, a, b] < 0.0:
-                        for_p = min(for_p, -Z[v, a, b] / dZ[v, a, b])
+                if flow[b] > 0.0:
+                    if change[b] < 0.0:
+                        for_q = min(for_q, -flow[b] / change[b])
+                    if other[b] < 0.0:
+                        for_p = min(for_p, -slack[b] / other[b])
         if answers[v] > 1:
             for i in range(answers[v]):
                 if du[v, i] < 0.0:
@@ -485,9 +505,10 @@ def _products(order, up, count, answers, Q, Z, p, u, dQ, dZ, dp, du, for_q, for_
     for v in range(order.shape[0]):
         c = count[up[v]] if up[v] >= 0 else 1
         for a in range(c):
+            flow, slack, change, other = Q[v, a], Z[v, a], dQ[v, a], dZ[v, a]
             for b in range(count[v]):
-                if Q[v, a, b] > 0.0:
-                    total += (Q[v, a, b] + for_q * dQ[v, a, b]) * (Z[v, a, b] + for_p * dZ[v, a, b])
+                if flow[b] > 0.0:
+                    total += (flow[b] + for_q * change[b]) * (slack[b] + for_p * other[b])
                     terms += 1
         if answers[v] > 1:
             for i in range(answers[v]):
