@@ -329,7 +329,7 @@ def table(
                 f"{kernel}: {found['unfinished']} of {len(sets) * len(comparison.methods) * found['splits']} trainings "
                 f"stopped after {_MOST} iterations with a relative gap above {_TOL:g}."
             )
-        if found["note"]:
+        if found["note"] and found["note"] not in notes:
             notes.append(found["note"])
     return [[*row, *[""] * (2 + len(methods) - len(row))] for row in rows], notes, wins
 
