@@ -424,10 +424,12 @@ class Structure(ABC):
 
     def _distinct(self, rows: Array) -> tuple[Array, IntArray]:
         """The distinct rows and which of them each row is: many draws from one point should look at it once."""
-        if len(rows) < 2 or self.take(np.arange(1)) is not self:  # equal points of items that differ are not the same
+        if (
+            len(rows) < 2 or not self.dim or self.take(np.arange(1)) is not self
+        ):  # equal points of items that differ are not the same
             return rows, np.arange(len(rows))
         flat, which = np.unique(rows.reshape(len(rows), self.dim), axis=0, return_inverse=True)
-        return flat.reshape(-1, *self.shape), which.reshape(-1)
+        return flat.reshape(len(flat), *self.shape), which.reshape(-1)
 
     # -- the common form -----------------------------------------------------------------------------------------------
 
