@@ -29,6 +29,7 @@ from fenchel.nn import (  # noqa: E402
     native,
 )
 from fenchel.nn.batches import as_tensor, numbers  # noqa: E402
+from fenchel.nn.derivatives import derivative_product  # noqa: E402
 from fenchel.scorers import Linear  # noqa: E402
 from fenchel.solvers import LBFGS  # noqa: E402
 from fenchel.structures import (  # noqa: E402
@@ -478,3 +479,25 @@ def test_the_experiment_of_neural_parsing(tmp_path):
     assert scores["made up: crf"]["20"][0] > 0.4  # a chance of one in four or five
     with pytest.raises(InvalidInput, match="which the experiment neural-parsing reads"):
         run(tmp_path)
+
+
+@pytest.mark.parametrize("structure", [Arborescence(4), DependencyTree(4)], ids=str)
+def test_covariances_of_trees_keep_their_digits_where_scores_lie_far_apart(structure):
+    """Where the Laplacian is nearly singular, too, and where arcs are forbidden: against sums over all trees."""
+    vertices = structure.vertices().reshape(-1, structure.dim)
+    rng = np.random.default_rng(0)
+    for scale in (1.0, 8.0, 40.0):
+        theta, u = scale * rng.normal(size=(20, *structure.shape)), rng.normal(size=(20, *structure.shape))
+        theta[:5, 1, 3:] = theta[:5, 1, 1] = -np.inf  # word 2 hangs on the root
+        finite = np.where(np.isfinite(theta), theta, -1e6).reshape(20, -1)
+        p = finite @ vertices.T
+        p = np.exp(p - p.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        along = u.reshape(20, -1) @ vertices.T
+        along -= (p * along).sum(axis=1, keepdims=True)
+        exact = ((p * along) @ vertices).reshape(theta.shape)
+        found = derivative_product(structure, "gibbs", theta, structure.marginals(theta)[1], u)
+        assert np.abs(found - exact).max() < 1e-9
+        single = theta.astype(np.float32)
+        rough = derivative_product(structure, "gibbs", single, structure.marginals(single)[1], u)
+        assert np.abs(rough - exact).max() < 1e-4 * max(1, scale)

@@ -16,6 +16,7 @@ from .._core.errors import IncompatiblePair
 from .._core.ragged import Ragged
 from .._core.types import Array, IntArray
 from ..kernels.chain_covariance import covariances
+from ..kernels.tree_derivative import directional
 from ..structures.base import Accuracy, Structure
 from ..structures.birkhoff import Birkhoff
 from ..structures.budget import Budget
@@ -36,6 +37,8 @@ __all__ = ["derivative_product"]
 
 _MOST_OUTPUTS = 20_000
 _MOST_DENSE = 1500
+_LARGE = 300.0
+"""Inverses with larger entries are not squared."""
 
 
 def derivative_product(structure: Structure, psi: str, theta: Any, mu: Any, direction: Any, support: Any = None) -> Any:
@@ -59,10 +62,11 @@ def derivative_product(structure: Structure, psi: str, theta: Any, mu: Any, dire
         inner = structure.structure
         parts = [rows.reshape(-1, *inner.shape) for rows in (theta, mu, direction)]
         return derivative_product(inner, psi, *parts).reshape(mu.shape)
+    precise = mu.dtype == np.float64
     theta, mu = theta.astype(np.float64, copy=False), mu.astype(np.float64, copy=False)
     u = direction.astype(np.float64, copy=False)
     if psi == "gibbs":
-        return _covariance(structure, theta, mu, u)
+        return _covariance(structure, theta, mu, u, precise)
     if isinstance(structure, Chain) and psi == "kl":
         return _chain_kl(structure, mu, u)
     return _on_face(structure, psi, theta, mu, u, support)
@@ -185,7 +189,7 @@ def _chain_kl(structure: Chain, mu: Array, u: Array) -> Array:
 # -- Gibbs marginals: covariances --------------------------------------------------------------------------------------
 
 
-def _covariance(structure: Structure, theta: Array, mu: Array, u: Array) -> Array:
+def _covariance(structure: Structure, theta: Array, mu: Array, u: Array, precise: bool) -> Array:
     if isinstance(structure, Chain):
         return _chain(structure, theta, mu, u)
     if isinstance(structure, Cube):
@@ -193,11 +197,11 @@ def _covariance(structure: Structure, theta: Array, mu: Array, u: Array) -> Arra
     if type(structure) is Simplex:
         return mu * (u - (mu * u).sum(axis=-1, keepdims=True))
     if isinstance(structure, Arborescence | DependencyTree):
-        return _tree(theta, mu, u, structure.single_root)
+        return _tree(theta, mu, u, structure.single_root, precise)
     if isinstance(structure, SpanningTree) and structure.n > 1:
         arcs, along = structure._arcs(theta), structure._arcs(u)
         mean = Arborescence(structure.n - 1)._marginals(arcs)[1]
-        return structure._folded(_tree(arcs, mean, np.where(np.isfinite(along), along, 0), False))
+        return structure._folded(_tree(arcs, mean, np.where(np.isfinite(along), along, 0), False, True))
     n = structure.n_vertices
     if structure.missing().get("vertices") is not None or n is None or n > _MOST_OUTPUTS:
         raise IncompatiblePair(
@@ -236,18 +240,33 @@ def _chain(structure: Chain, theta: Array, mu: Array, u: Array) -> Array:
     return np.concatenate([moved[:, : n * k], table], axis=1)
 
 
-def _tree(theta: Array, mu: Array, u: Array, single_root: bool) -> Array:
-    """d(w s) for arc weights w = exp θ and slopes s of log det L: with B the inverse of the Laplacian L, dB = −B dL B."""
+def _tree(theta: Array, mu: Array, u: Array, single_root: bool, precise: bool) -> Array:
+    """d(w s) for arc weights w = exp θ and slopes s of log det L: with B the inverse of the Laplacian L, dB = −B dL B.
+
+    Where B is large that would lose digits, and tangents are carried through the elimination instead.
+    """
     n = theta.shape[1]
     axes = tuple(range(2, theta.ndim))
     w = np.exp(theta - theta.max(axis=axes, keepdims=True))
     words = np.arange(n)
     w[:, words, words + 1] = 0
-    moved = w * u
-    arcs, moved = (w, moved) if theta.ndim == 3 else (w.sum(axis=3), moved.sum(axis=3))
-    inverse = np.linalg.inv(_laplacian(arcs, single_root))
-    bend = _by_arc(inverse @ _laplacian(moved, single_root) @ inverse, single_root)
-    return cast(Array, mu * u - w * (bend if theta.ndim == 3 else bend[..., None]))
+    moved = w * np.where(w > 0, u, 0)
+    single = theta.ndim == 3
+    arcs, along, mean = (w, moved, mu) if single else (w.sum(axis=3), moved.sum(axis=3), mu.sum(axis=3))
+    inverse = _inverse_from_slopes(mean, arcs, single_root)
+    small = np.abs(inverse).max(axis=(1, 2), initial=0) < _LARGE if precise else np.zeros(len(w), bool)
+    bend = np.empty_like(arcs)
+    B = inverse[small]
+    bend[small] = -_by_arc(B @ _laplacian(along[small], single_root) @ B, single_root)
+    rest = np.flatnonzero(~small)
+    if len(rest):
+        found = np.empty((len(rest), n, n + 1))
+        parallel.run(
+            directional, len(rest), float(len(rest) * n**3), np.ascontiguousarray(arcs[rest]),
+            np.ascontiguousarray(along[rest]), single_root, found,
+        )  # fmt: skip
+        bend[rest] = found
+    return cast(Array, mu * np.where(w > 0, u, 0) + w * (bend if single else bend[..., None]))
 
 
 def _laplacian(w: Array, single_root: bool) -> Array:
@@ -259,6 +278,28 @@ def _laplacian(w: Array, single_root: bool) -> Array:
     if single_root:
         matrix[:, :, 0] = w[:, :, 0]
     return matrix
+
+
+def _inverse_from_slopes(mu: Array, w: Array, single_root: bool) -> Array:
+    """B from the marginals w tr(B ∂L), by :func:`_by_arc` turned round: no system to solve. Infinite where an arc cannot be."""
+    n = w.shape[1]
+    words = np.arange(n)
+    slope = np.divide(mu, w, out=np.full(w.shape, np.inf), where=w > 1e-250)
+    slope[:, words, words + 1] = 0.0
+    if not np.isfinite(slope).all():  # that item is done in another way
+        slope[~np.isfinite(slope).all(axis=(1, 2))] = 10 * _LARGE
+    if single_root:
+        diagonal = slope[:, :, 1].copy()  # what the arc from the first word has: that word has no part in it
+        diagonal[:, 0] = 0
+    else:
+        diagonal = slope[:, :, 0]
+    transposed = diagonal[:, :, None] - slope[:, :, 1:]
+    if single_root:
+        transposed[:, :, 0] = slope[:, :, 0]
+        transposed[:, words[1:], words[1:]] = diagonal[:, 1:]
+    else:
+        transposed[:, words, words] = diagonal
+    return transposed.swapaxes(1, 2)
 
 
 def _by_arc(inverse: Array, single_root: bool) -> Array:
