@@ -73,8 +73,8 @@ class ScoredClassifier(ClassEstimator):
     def decision_distribution(self, X: Any) -> Array:
         """What a randomized answer is drawn from: a row of probabilities of the ``answers_``."""
         output = self._output(X)
-        rows = output.answers.class_distribution(np.asarray(output.predictor))
-        return np.maximum(rows, 0)
+        p = np.asarray(output.predictor)
+        return np.maximum(output.answers.class_distribution(p), 0).astype(p.dtype, copy=False)
 
     def predict_marginals(self, X: Any) -> Array:
         """The predictor's p* for each row, as a point of the answers' hull."""
