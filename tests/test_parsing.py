@@ -2,11 +2,14 @@
 
 import gzip
 
+import numpy as np
 import pytest
 
+from fenchel import TreePredictor, load, save
 from fenchel.data import Sentence, read_conllu, write_conllu
 from fenchel.errors import InvalidInput
 from fenchel.metrics import attachment_scores
+from fenchel.structures import Arborescence, DependencyTree, SpanningTree
 
 ROWS = """# sent_id = a-1
 # text = Vámonos al mar # with a sign
@@ -117,3 +120,129 @@ def test_attachment_scores_by_both_rules(tmp_path):
         attachment_scores(gold, gold[::-1])
     with pytest.raises(InvalidInput, match="rule"):
         attachment_scores(gold, gold, rule="conll06")
+
+
+# -- trees from features -----------------------------------------------------------------------------------------------
+
+
+def sized(n_items, seed=0, most=7):
+    """Nodes with a size and a group; each hangs on the nearest larger one of its group, else on the largest of all."""
+    rng = np.random.default_rng(seed)
+    items, trees = [], []
+    for _ in range(n_items):
+        n = int(rng.integers(1, most))
+        size, group = rng.permutation(n).astype(float), rng.integers(2, size=n)
+        heads = []
+        for i in range(n):
+            larger = [j for j in range(n) if size[j] > size[i] and group[j] == group[i]]
+            top = int(size.argmax())
+            heads.append(0 if i == top else min(larger, key=lambda j: size[j]) + 1 if larger else top + 1)
+        above = np.concatenate([[float(n)], size])[None, :] - size[:, None]
+        same = np.concatenate([np.zeros((n, 1)), group[:, None] == group[None, :]], axis=1)
+        largest = np.concatenate([[0.0], size == size.max()])[None, :] + np.zeros((n, 1))
+        root = np.zeros((n, n + 1))
+        root[:, 0] = 1
+        top_below_root = root * (size == size.max())[:, None]
+        items.append(
+            np.stack([above, above > 0, same, same * (above > 0), same * above, largest, root, top_below_root], axis=2)
+        )
+        trees.append(heads)
+    return items, trees
+
+
+@pytest.mark.parametrize("loss", ["crf", "adversarial", "hinge", "sparsemap"])
+@pytest.mark.parametrize("kind", ["single_root", "multi_root"])
+def test_trees_are_learned_from_features_of_arcs(loss, kind):
+    game = loss == "adversarial"  # each is milliseconds, so fewer and smaller ones
+    X, y = sized(8 if game else 30, most=5 if game else 7)
+    model = TreePredictor(loss, kind=kind, alpha=0.03 if game else 1e-3, tol=0.1 if game else 1e-2).fit(X, y)
+    fresh, truths = sized(10 if game else 40, seed=1, most=5 if game else 7)
+    assert model.score(fresh, truths) > (0.8 if game else 0.95)
+    assert model.coef_.shape == (8,)
+    marginals = model.predict_marginals(fresh)
+    for mu, heads, x in zip(marginals, model.predict(fresh), fresh, strict=True):
+        assert mu.shape == (len(x), len(x) + 1)
+        assert np.allclose(mu.sum(axis=1), 1)
+        (DependencyTree if kind == "single_root" else Arborescence)(len(x)).encode(heads)
+    assert model.predict([]) == []
+
+
+def test_decoding_by_weights_and_by_risk():
+    X, y = sized(20)
+    by_weights = TreePredictor(decoding="weights", alpha=1.0).fit(X, y)
+    by_risk = TreePredictor(alpha=1.0).fit(X, y)
+    assert np.allclose(by_weights.coef_, by_risk.coef_)
+    for x, answer, safe in zip(X, by_weights.predict(X), by_risk.predict(X), strict=True):
+        tree = DependencyTree(len(x))
+        theta = x @ by_weights.coef_
+        assert np.array_equal(tree.encode(answer), tree.argmax(theta))
+        mu = tree.marginals(theta)[1]
+        assert np.isclose((tree.encode(safe) * mu).sum(), (tree.argmax(mu) * mu).sum())
+
+
+def test_features_of_nodes_are_multiplied_out():
+    rng = np.random.default_rng(2)
+    X = [rng.normal(size=(int(rng.integers(1, 6)), 2)) for _ in range(60)]
+    y = []
+    for x in X:  # a node prefers heads whose first feature has the sign of its second, and the root if it is small
+        n = len(x)
+        theta = np.zeros((n, n + 1))
+        theta[:, 1:] = 6 * x[:, 1:] * x[:, 0]
+        theta[:, 0] = -3 * x[:, 0]
+        y.append(DependencyTree(n).decode(DependencyTree(n).argmax(theta)))
+    model = TreePredictor(alpha=1e-4).fit(X, y)
+    assert model.coef_.shape == (12,)
+    assert model.score(X, y) > 0.95
+
+
+@pytest.mark.parametrize("loss", ["crf", "hinge", "adversarial"])
+def test_undirected_trees(loss):
+    rng = np.random.default_rng(3)
+    X, y = [], []
+    for _ in range(8 if loss == "adversarial" else 25):
+        n = int(rng.integers(1, 5 if loss == "adversarial" else 6))
+        place = rng.normal(size=(n, 2))
+        distance = np.linalg.norm(place[:, None] - place[None], axis=2)
+        X.append(np.stack([distance, rng.normal() * np.ones((n, n))], axis=2))
+        tree = SpanningTree(n)
+        y.append(tree.edges(tree.argmax(-tree.pack(distance))))
+    model = TreePredictor(loss, kind="undirected", alpha=1e-2, tol=0.05).fit(X, y)
+    assert model.coef_[0] < 0
+    assert model.score(X, y) > 0.9
+    assert model.predict(X)[0].shape == y[0].shape
+    mu = model.predict_marginals(X)[0]
+    assert np.allclose(mu, mu.T)
+    assert np.isclose(mu.sum(), 2 * (len(X[0]) - 1))
+    nodes = [rng.normal(size=(4, 2)) for _ in range(3)]
+    assert TreePredictor(kind="undirected").fit(nodes, [[(0, 1), (1, 2), (2, 3)]] * 3).coef_.shape == (6,)
+
+
+def test_predictors_of_trees_are_saved_and_choose_alpha(tmp_path):
+    X, y = sized(20)
+    model = TreePredictor(alpha="cv", tol=1e-2, max_iter=50).fit(X, y)
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert all(np.array_equal(a, b) for a, b in zip(model.predict(X), again.predict(X), strict=True))
+    barred = [x.copy() for x in X]
+    for x, heads in zip(barred, y, strict=True):
+        for i, h in enumerate(heads):
+            x[i, [j for j in range(x.shape[1]) if j not in (h, i + 1)]] = np.nan
+    assert all(np.array_equal(a, b) for a, b in zip(model.predict(barred), y, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        ([np.zeros((2, 3, 1))], [[0]], "sample 0: there are 2 nodes"),
+        ([np.zeros((2, 2, 1))], [[0, 1]], r"2 nodes have arcs \(2, 3, features\)"),
+        ([np.zeros((2, 3, 1)), np.zeros((2, 3, 2))], [[0, 1]] * 2, "sample 1 gives arcs 2 features"),
+        ([np.zeros((2, 3, 1)), np.zeros((2, 3))], [[0, 1]] * 2, "sample 1 has features of nodes"),
+        ([np.zeros((2, 3, 1))], [[0, 0]], "sample 0.*2 words have the head 0"),
+        ([np.zeros((2, 3, 1))], [[0, 1]] * 2, "X has 1 items but y has 2 trees"),
+        ([np.full((2, 3, 1), np.inf)], [[0, 1]], "sample 0 holds infinity"),
+        ([], [], "no trees to learn from"),
+    ],
+)
+def test_wrong_inputs_of_trees_are_named(X, y, message):
+    with pytest.raises(InvalidInput, match=message):
+        TreePredictor().fit(X, y)

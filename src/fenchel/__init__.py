@@ -29,13 +29,15 @@ _ESTIMATORS = (
     "MultilabelClassifier",
     "OrdinalClassifier",
     "SequenceLabeler",
+    "TreePredictor",
 )
 
 # Written out, so that type checkers see what is exported; a test compares it with the above.
 __all__ = [
     "AdversarialClassifier", "BipartiteMatcher", "FenchelYoungClassifier", "GraphLabeler", "LabelRanker",
     "LossTrickPredictor",
-    "MarginClassifier", "MultilabelClassifier", "OrdinalClassifier", "SequenceLabeler", "__version__", "costs", "data",
+    "MarginClassifier", "MultilabelClassifier", "OrdinalClassifier", "SequenceLabeler", "TreePredictor",
+    "__version__", "costs", "data",
     "decoders", "errors", "estimators", "experiments", "get_threads", "load", "losses", "metrics", "model_selection",
     "online", "optim", "plots", "save", "scorers", "set_threads", "solvers", "structures", "testing",
 ]  # fmt: skip
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from .estimators.ordinal import OrdinalClassifier
     from .estimators.rank import LabelRanker
     from .estimators.tag import SequenceLabeler
+    from .estimators.tree import TreePredictor
 
 
 def __getattr__(name: str) -> Any:

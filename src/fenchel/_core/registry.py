@@ -553,6 +553,8 @@ def _fill() -> None:
              "GraphLabeler()")  # fmt: skip
     register("estimator", "sequence_labeler", f"{e}.tag:SequenceLabeler", "a label for each position of a sequence",
              "SequenceLabeler()")  # fmt: skip
+    register("estimator", "tree_predictor", f"{e}.tree:TreePredictor", "trees over the nodes of each input",
+             "TreePredictor()")  # fmt: skip
     register("estimator", "bipartite_matcher", f"{e}.match:BipartiteMatcher", "a matching between two sets",
              "BipartiteMatcher()")  # fmt: skip
     o = "fenchel.online"

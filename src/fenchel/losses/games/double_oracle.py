@@ -154,9 +154,11 @@ class _Rounds:
             rows, vertices = at[new_truth], truths[new_truth]
             place = self.n_truths[rows]
             self.truths[rows, place] = vertices
-            self.potentials[rows, place] = inner(self.theta[rows], vertices.reshape(-1, *form_shape[0]), np.float64)
+            self.potentials[rows, place] = inner(
+                self.theta[rows], vertices.reshape(len(vertices), *form_shape[0]), np.float64
+            )
             form = self._form(rows)
-            points = vertices.reshape(-1, *form_shape[0])
+            points = vertices.reshape(len(vertices), *form_shape[0])
             images = np.asarray(form._apply(points), dtype=np.float64).reshape(len(rows), -1)
             column = np.einsum("nad,nd->na", self.answers[rows], images) + np.asarray(form._constant(points))[:, None]
             self.costs[rows, :, place] = column
@@ -165,7 +167,7 @@ class _Rounds:
             rows, vertices = at[new_answer], answers[new_answer]
             place = self.n_answers[rows]
             self.answers[rows, place] = vertices
-            scores, offset = self._form(rows)._adjoint(vertices.reshape(-1, *form_shape[1]))
+            scores, offset = self._form(rows)._adjoint(vertices.reshape(len(vertices), *form_shape[1]))
             flat = np.asarray(scores, dtype=np.float64).reshape(len(rows), -1)
             self.costs[rows, place, :] = np.einsum("ntd,nd->nt", self.truths[rows], flat) + offset[:, None]
             self.n_answers[rows] += 1
