@@ -250,23 +250,24 @@ def _tree(theta: Array, mu: Array, u: Array, single_root: bool, precise: bool) -
     w = np.exp(theta - theta.max(axis=axes, keepdims=True))
     words = np.arange(n)
     w[:, words, words + 1] = 0
-    moved = w * np.where(w > 0, u, 0)
+    moved = w * u
     single = theta.ndim == 3
     arcs, along, mean = (w, moved, mu) if single else (w.sum(axis=3), moved.sum(axis=3), mu.sum(axis=3))
     inverse = _inverse_from_slopes(mean, arcs, single_root)
-    small = np.abs(inverse).max(axis=(1, 2), initial=0) < _LARGE if precise else np.zeros(len(w), bool)
-    bend = np.empty_like(arcs)
-    B = inverse[small]
-    bend[small] = -_by_arc(B @ _laplacian(along[small], single_root) @ B, single_root)
+    small = inverse.max(axis=(1, 2), initial=0) < _LARGE if precise else np.zeros(len(w), bool)  # no entry is negative
     rest = np.flatnonzero(~small)
+    B, turned = (inverse, along) if not len(rest) else (inverse[small], along[small])
+    bend = -_by_arc(B @ _laplacian(turned, single_root) @ B, single_root)
     if len(rest):
+        bend, done = np.empty_like(arcs), bend
+        bend[small] = done
         found = np.empty((len(rest), n, n + 1))
         parallel.run(
             directional, len(rest), float(len(rest) * n**3), np.ascontiguousarray(arcs[rest]),
             np.ascontiguousarray(along[rest]), single_root, found,
         )  # fmt: skip
         bend[rest] = found
-    return cast(Array, mu * np.where(w > 0, u, 0) + w * (bend if single else bend[..., None]))
+    return cast(Array, mu * u + w * (bend if single else bend[..., None]))
 
 
 def _laplacian(w: Array, single_root: bool) -> Array:
