@@ -33,9 +33,10 @@ _METHODS = {
     "hinge": "trees: structured hinge",
     "adversarial": "trees: adversarial loss",
 }
-_PUBLISHED = {  # UAS in the low-resource setting, for Turkish
-    "biaffine": (17.64, 26.59, 30.75, 42.82),
-    "adversarial": (24.85, 32.83, 33.75, 43.18),
+_PUBLISHED = {  # UAS in the low-resource setting, for Turkish; the last two are adversarial
+    "BiAF": (17.64, 26.59, 30.75, 42.82),
+    "Marginal": (24.85, 32.83, 33.75, 43.18),
+    "Game": (19.85, 23.18, 27.12, 36.30),
 }
 _SIZES = (10, 50, 100, 1000)
 _PENALTIES = (1e-4, 1e-2)
@@ -97,7 +98,7 @@ def run(
             rows.append([bank if method == "network" else "", title, *(_cell(found.get(str(m), [])) for m in sizes)])
         if bank == "Turkish" and sizes == _SIZES:
             for method, published in _PUBLISHED.items():
-                rows.append(["", f"published: {_METHODS[method]}", *(f"{score:.2f}" for score in published)])
+                rows.append(["", f"published: {method}", *(f"{score:.2f}" for score in published)])
     notes = [
         "Turkish is IMST, Dutch is Lassy Small, both of Universal Dependencies 2.3 (2.1 for the Dutch training part).",
         f"Mean ± standard deviation over {runs} draws of m sentences of at most {_LONGEST} words. Everything is",
