@@ -288,6 +288,10 @@ def test_warm_starts_and_solvers_agree():
     for solver in (LBFGS(tol=1e-7), BlockFrankWolfe(tol=1e-2, random_state=0)):
         other = SequenceLabeler("sparsemap", alpha=0.05, solver=solver).fit(X, y)
         assert other.dual_gap_ <= 1e-2 * other.objective_
+    least = SequenceLabeler(alpha=0.05, tol=1e-6).fit(X, y)
+    adam = SequenceLabeler(alpha=0.05, solver="adam", tol=5e-2, random_state=0).fit(X, y)
+    assert adam.converged_
+    assert adam.objective_ - adam.dual_gap_ <= least.objective_ <= adam.objective_ + least.dual_gap_
     with pytest.raises(IncompatiblePair, match="learn nothing"):
         SequenceLabeler("perceptron", solver="bcfw").fit(X, y)
     with pytest.raises(IncompatiblePair, match="kinks"):
