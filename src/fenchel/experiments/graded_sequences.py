@@ -23,6 +23,7 @@ from ..costs.base import Cost
 from ..estimators.tag import SequenceLabeler
 from ..solvers.bcfw import BlockFrankWolfe
 from .protocol import best_methods
+from .resume import Kept, fingerprint
 
 __all__ = ["PUBLISHED", "graded_sequences", "run"]
 
@@ -75,30 +76,31 @@ def run(
     found: dict[str, dict[str, list[float]]] = {name: {method: [] for method in _METHODS} for name in costs}
     unfinished = 0
     chosen: dict[tuple[str, str], float] = {}
-    for split in range(splits):
-        order = np.random.default_rng([1, split]).permutation(len(X))
-        inside, outside = order[:inside_size], order[inside_size:]
-        models: dict[
-            str, SequenceLabeler
-        ] = {}  # a conditional random field does not depend on the cost, its answers do
-        for c, (name, cost) in enumerate(costs.items()):
-            for method, loss in _METHODS.items():
-                if progress is not None:
-                    progress((split + c / len(costs)) / splits, f"split {split + 1}, {name}, {method}")
-                if (name, method) not in chosen:
-                    chosen[name, method] = _choose(loss, cost, alphas, X, Y, inside, passes)
-                alpha = chosen[name, method]
-                if loss == "crf":
-                    key = f"{alpha:g}"
-                    if key not in models:
-                        models[key], ok = _fit(loss, cost, alpha, X, Y, inside, passes)
-                        unfinished += not ok
-                    model = models[key].set_params(cost=cost)
-                    model.decoder_ = model._decoder(model.loss_.structure, cost, model.loss_)
-                else:
-                    model, ok = _fit(loss, cost, alpha, X, Y, inside, passes)
-                    unfinished += not ok
-                found[name][method].append(_mean_cost(model, cost, X, Y, outside))
+    settings = {"protocol": 1, "alphas": alphas, "passes": passes, "content": fingerprint(*X, *Y)}
+    with Kept("sequence", settings) as kept:
+        for split in range(splits):
+            order = np.random.default_rng([1, split]).permutation(len(X))
+            inside, outside = order[:inside_size], order[inside_size:]
+            for c, (name, cost) in enumerate(costs.items()):
+                for method, loss in _METHODS.items():
+                    if progress is not None:
+                        progress((split + c / len(costs)) / splits, f"split {split + 1}, {name}, {method}")
+                    what: dict[str, Any] = {"cost": name, "method": method}
+                    if split == 0:
+                        alpha = kept.get(what)
+                        if alpha is None:
+                            alpha = _choose(loss, cost, alphas, X, Y, inside, passes)
+                            kept.put(what, alpha)
+                        chosen[name, method] = alpha
+                    what["split"] = split
+                    value = kept.get(what)
+                    if value is None:
+                        model, ok = _fit(loss, cost, chosen[name, method], X, Y, inside, passes)
+                        value = {"cost": _mean_cost(model, cost, X, Y, outside), "finished": ok}
+                        kept.put(what, value)
+                    found[name][method].append(value["cost"])
+                    unfinished += not value["finished"]
+        taken = kept.note
     rows, wins = [], dict.fromkeys(_METHODS, 0)
     for name, values in found.items():
         best = best_methods(values)
@@ -121,6 +123,7 @@ def run(
             "* is best, or not worse by Wilcoxon's signed-rank test at 0.05. Published numbers are of other data.",
             f"Adversarial and hinge: at most {passes} passes of block-coordinate Frank-Wolfe, scored by their potentials; "
             f"{unfinished} fits stopped above a gap of 1 % of the objective.",
+            *([taken] if taken else []),
         ],
     }
 

@@ -22,6 +22,7 @@ from ..costs.cost_matrix import CostMatrix
 from ..data.conll import read_conll
 from ..estimators.graph import GraphLabeler
 from ..solvers.bcfw import BlockFrankWolfe
+from .resume import Kept
 
 __all__ = ["PUBLISHED", "run"]
 
@@ -58,18 +59,31 @@ def run(
     alphas = _ALPHAS[1:2] if quick else _ALPHAS
     found: dict[str, list[float]] = {method: [] for method in _METHODS}
     unfinished, chosen = 0, {}
-    for draw in range(draws):
-        order = np.random.default_rng([3, draw]).permutation(len(classes))
-        matrix = np.abs(order[:, None] - order[None, :]) / (len(classes) - 1)
-        cost = CostMatrix(matrix)
-        for m, (method, loss) in enumerate(_METHODS.items()):
-            if progress is not None:
-                progress((draw + m / 3) / draws, f"order {draw + 1}, {method}")
-            if method not in chosen:
-                chosen[method] = _choose(loss, cost, alphas, train, classes, matrix)
-            model, ok = _fit(loss, cost, chosen[method], train)
-            unfinished += not ok
-            found[method].append(_mean_cost(model, test, classes, matrix))
+    settings = {"protocol": 1, "alphas": alphas, "passes": _PASSES, "trees": [len(train[1]), len(test[1])]}
+    with Kept("tree-labelling", settings) as kept:
+        for draw in range(draws):
+            order = np.random.default_rng([3, draw]).permutation(len(classes))
+            matrix = np.abs(order[:, None] - order[None, :]) / (len(classes) - 1)
+            cost = CostMatrix(matrix)
+            for m, (method, loss) in enumerate(_METHODS.items()):
+                if progress is not None:
+                    progress((draw + m / 3) / draws, f"order {draw + 1}, {method}")
+                what: dict[str, Any] = {"method": method, "source": source, "labels": classes}
+                if draw == 0:
+                    alpha = kept.get(what)
+                    if alpha is None:
+                        alpha = _choose(loss, cost, alphas, train, classes, matrix)
+                        kept.put(what, alpha)
+                    chosen[method] = alpha
+                what["order"] = draw
+                value = kept.get(what)
+                if value is None:
+                    model, ok = _fit(loss, cost, chosen[method], train)
+                    value = {"cost": _mean_cost(model, test, classes, matrix), "finished": ok}
+                    kept.put(what, value)
+                found[method].append(value["cost"])
+                unfinished += not value["finished"]
+        taken = kept.note
     rows = [
         ["cost-sensitive", *(f"{np.mean(v):.3f} ± {np.std(v):.3f}" for v in found.values()),
          " / ".join(f"{x:.2f}" for x in PUBLISHED)],
@@ -85,6 +99,7 @@ def run(
             f"alpha from {list(alphas)} by the last fifth of the training trees: {chosen}.",
             "Published numbers are of other data.",
             f"At most {_PASSES} passes of block-coordinate Frank-Wolfe; {unfinished} fits stopped above a gap of 1 %.",
+            *([taken] if taken else []),
         ],
     }
 
