@@ -277,12 +277,19 @@ def test_a_random_field_enumerates_few_matchings_and_refuses_many():
     theta = np.random.default_rng(11).normal(size=(3, 3))
     scores = np.array([theta[np.arange(3), p].sum() for p in itertools.permutations(range(3))])
     truth = np.eye(3)
-    assert CRF(Birkhoff(3)).value(theta, truth) == pytest.approx(np.log(np.exp(scores).sum()) - np.trace(theta))
-    log_partition, mu = Matching(2, 2).marginals(np.zeros((2, 3)))
-    assert np.exp(log_partition) == pytest.approx(7.0)
-    assert mu[0, 0] == pytest.approx(2 / 7)
+    enumerated = CRF(Birkhoff(3), enumerated=True)
+    assert enumerated.value(theta, truth) == pytest.approx(np.log(np.exp(scores).sum()) - np.trace(theta))
+    weights = np.exp(scores) / np.exp(scores).sum()
+    mean = sum(w * np.eye(3)[list(p)] for w, p in zip(weights, itertools.permutations(range(3)), strict=True))
+    np.testing.assert_allclose(enumerated.predict(theta), mean, atol=1e-14)
+    theta[0, 0] = -np.inf
+    assert enumerated.predict(theta)[0, 0] == 0
+    mu = CRF(Matching(2, 2), enumerated=True).predict(np.zeros((2, 3)))
+    assert mu[0, 0] == pytest.approx(2 / 7)  # of seven matchings
+    with pytest.raises(InvalidInput, match="listing them would not fit"):
+        CRF(Birkhoff(12), enumerated=True).predict(np.zeros((12, 12)))
     with pytest.raises(IntractableOracle, match="#P-complete"):
-        Matching(7, 7).marginals(np.zeros((7, 8)))
+        Matching(2, 2).marginals(np.zeros((2, 3)))
     X, y = tracked(4, objects=8, turnover=0.0)
     with pytest.raises(InvalidInput, match="up to 6 elements, but sample 0 has 8"):
         BipartiteMatcher("crf").fit(X, y)

@@ -212,7 +212,7 @@ class BipartiteMatcher(LinearEstimator):
                 raise InvalidInput(
                     f"loss='crf' enumerates matchings of up to 6 elements, but sample {i} has {k}; use loss='adversarial'"
                 )
-        return CRF(structure, self.strength)
+        return CRF(structure, self.strength, enumerated=True)
 
     @staticmethod
     def _truths(structure: Family, partners: list[IntArray], batch: _Batch) -> Any:

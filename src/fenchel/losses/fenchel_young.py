@@ -14,6 +14,7 @@ from .._core.types import Array, ArrayLike
 from ..optim.active_set import Supports
 from ..structures.base import Structure
 from ..structures.generic import project_again
+from ..structures.ragged import Family
 from .base import Evaluation, Loss
 from .regularizers import Euclidean, Regularizer, make_regularizer
 
@@ -57,7 +58,10 @@ class FenchelYoung(Loss):
         object.__setattr__(self, "regularizer", make_regularizer(regularizer))
         object.__setattr__(self, "strength", check_finite_positive(strength, "strength"))
         object.__setattr__(self, "multiplier", check_finite_positive(multiplier, "multiplier"))
-        self._require(self.structure, self.regularizer.oracle, repr(self.regularizer))
+        # a family has no vertices of its own, but its members have
+        oracle = self.regularizer.oracle
+        asked = structure.example if oracle == "vertices" and isinstance(structure, Family) else structure
+        self._require(asked, oracle, repr(self.regularizer))
 
     @property
     def smoothness(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..structures.base import Structure
 from ..structures.reals import Reals
 from .fenchel_young import FenchelYoung
+from .regularizers import Gibbs
 
 __all__ = ["CRF", "Squared"]
 
@@ -20,12 +21,14 @@ def Squared(structure: Structure) -> FenchelYoung:
     return FenchelYoung(Reals(*structure.shape), "euclidean")
 
 
-def CRF(structure: Structure, strength: float = 1.0) -> FenchelYoung:
+def CRF(structure: Structure, strength: float = 1.0, *, enumerated: bool = False) -> FenchelYoung:
     """The conditional random field loss, log Σ exp ⟨θ, φ(y')⟩ − ⟨θ, φ(y)⟩; ``strength`` is the temperature.
+
+    ``enumerated`` sums over a list of all outputs, where there are few and no algorithm (permutations).
 
     >>> from fenchel.losses import CRF
     >>> from fenchel.structures import Cube
     >>> float(CRF(Cube(1)).value([0.0], [1.0]).round(4))
     0.6931
     """
-    return FenchelYoung(structure, "gibbs", strength=strength)
+    return FenchelYoung(structure, Gibbs(enumerated), strength=strength)

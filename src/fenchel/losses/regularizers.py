@@ -9,10 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._core import registry
+from .._core.checks import check_no_nan
 from .._core.errors import InvalidInput
-from .._core.ragged import inner, item_sums, replaced
+from .._core.ragged import Ragged, inner, item_sums, replaced
 from .._core.types import Array
 from ..structures.base import Structure
+from ..structures.generic import marginals_by_enumeration
+from ..structures.ragged import Family
 
 __all__ = ["KL", "Euclidean", "Gibbs", "Regularizer", "make_regularizer"]
 
@@ -93,13 +96,27 @@ class KL(Regularizer):
 
 @dataclass(frozen=True)
 class Gibbs(Regularizer):
-    """Ψ(μ) = −max entropy of a distribution over vertices with mean μ: predictions are Gibbs marginals (CRF)."""
+    """Ψ(μ) = −max entropy of a distribution over vertices with mean μ: predictions are Gibbs marginals (CRF).
 
+    With ``enumerated`` they are sums over a list of all outputs, O(vertices · dim): for structures that have no marginals of
+    their own, such as permutations of up to six items or so.
+
+    >>> from fenchel.losses import FenchelYoung, Gibbs
+    >>> from fenchel.structures import Birkhoff
+    >>> FenchelYoung(Birkhoff(2), Gibbs(enumerated=True)).predict([[1.0, 0.0], [0.0, 0.0]]).round(2)
+    array([[0.73, 0.27],
+           [0.27, 0.73]])
+    """
+
+    enumerated: bool = False
     name: ClassVar[str] = "gibbs"
-    oracle: ClassVar[str] = "marginals"
+
+    @property
+    def oracle(self) -> str:  # type: ignore[override]
+        return "vertices" if self.enumerated else "marginals"
 
     def predict(self, structure: Structure, theta: Array) -> Array:
-        return structure.marginals(theta)[1]
+        return self._marginals(structure, theta)[1]
 
     def omega(self, structure: Structure, mu: Array) -> Array:
         return structure.gibbs_omega(mu)
@@ -111,9 +128,21 @@ class Gibbs(Regularizer):
 
     def loss(self, structure: Structure, theta: Array, v: Array, strength: float) -> tuple[Array, Array]:
         centered = structure.center(theta)
-        log_partition, mu = structure.marginals(centered / strength)
+        log_partition, mu = self._marginals(structure, centered / strength)
         omega = np.zeros(len(v)) if structure.are_vertices(v) else self.omega(structure, v)
         return strength * (log_partition + omega) - inner(centered, v), mu
+
+    def _marginals(self, structure: Structure, theta: Any) -> tuple[Array, Any]:
+        if not self.enumerated:
+            return structure.marginals(theta)
+        check_no_nan(theta, "scores", structure)
+        if not isinstance(structure, Family):
+            return marginals_by_enumeration(structure, theta)
+        log_partition, mu = np.zeros(len(theta)), Ragged.empty(theta.sizes, theta.dtype)
+        for items, (log_sums, means) in structure.answers(theta, marginals_by_enumeration):
+            log_partition[items] = log_sums
+            mu.set_rows(items, means)
+        return log_partition, mu
 
 
 def make_regularizer(value: Any) -> Regularizer:

@@ -16,12 +16,9 @@ from .._core.errors import InvalidInput
 from .._core.types import Array
 from ..kernels import assignment, birkhoff, sinkhorn
 from .base import Accuracy, Solved, Structure
-from .generic import marginals_by_outputs
 from .ragged import Family
 
 __all__ = ["Birkhoff", "Birkhoffs"]
-
-_MOST_ENUMERATED = 6  # 720 permutations
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,8 +29,8 @@ class Birkhoff(Structure):
     i, 0 for the best (a ranking). argmax is the assignment problem, O(n³) at worst; the Euclidean projection a
     semismooth Newton method on its dual, O(n³) a step, about six steps; the KL projection Sinkhorn's iteration, with Newton
     steps where that is slow. A score of -inf forbids a pair; where no permutation avoids such pairs an error is raised.
-    Decompositions need at most (n − 1)² + 1 permutations, and draws none. Gibbs marginals are permanents; up to n = 6 all
-    permutations are enumerated.
+    Decompositions need at most (n − 1)² + 1 permutations, and draws none. Gibbs marginals are permanents, which no
+    algorithm computes fast.
 
     References: Jonker and Volgenant, "A shortest augmenting path algorithm for dense and sparse linear assignment
     problems", 1987; Li, Sun and Toh, "On the efficient computation of a projector over the Birkhoff polytope", 2020;
@@ -67,11 +64,9 @@ class Birkhoff(Structure):
         return factorial(self.n)
 
     def missing(self) -> Mapping[str, str]:
-        if self.n <= _MOST_ENUMERATED:
-            return {}
         return {
-            "marginals": "sums over all permutations are permanents, which are #P-complete, and above n = 6 too many to "
-            "enumerate; use kl_project or project"
+            "marginals": "sums over all permutations are permanents, which are #P-complete; use kl_project, or for a few "
+            "items the loss CRF(structure, enumerated=True)"
         }
 
     def separation(self, p: float = 2) -> float:
@@ -147,10 +142,6 @@ class Birkhoff(Structure):
         status[np.isnan(out[:, 0, 0])] = 1
         self._refuse_impossible(status)
         return Solved(points=out, error=error, n_iter=n_iter, converged=status == 0)
-
-    def _marginals(self, rows: Array) -> tuple[Array, Array]:
-        outputs = np.array(list(itertools.permutations(range(self.n))))
-        return marginals_by_outputs(self, rows, outputs, self._matrices(outputs, np.dtype(np.float64)))
 
     def _refuse_impossible(self, status: Array) -> None:
         if (status == 1).any():

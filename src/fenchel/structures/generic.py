@@ -18,7 +18,7 @@ from ..optim.corrective import SeparableObjective, minimize_separable
 from ..optim.frank_wolfe import minimize_over_hull
 from .base import Accuracy, Solved, Structure
 
-__all__ = ["decompose_by_argmax", "kl_project_by_argmax", "marginals_by_outputs", "project_by_argmax"]
+__all__ = ["decompose_by_argmax", "kl_project_by_argmax", "marginals_by_enumeration", "project_by_argmax"]
 
 # Below this μ log μ is continued by a parabola: its slope stays finite, the minimum moves by less than D times this.
 _FLOOR = 1e-11
@@ -143,16 +143,16 @@ def _covering_vertices(theta: Array, argmax: _Argmax) -> Array:
     return np.unique(np.array(atoms), axis=0)
 
 
-def marginals_by_outputs(structure: Structure, rows: Array, outputs: IntArray, vertices: Array) -> tuple[Array, Array]:
-    """Log-partition and Gibbs marginals by enumeration, where an output is a row of columns, one for each row of scores."""
-    log_partition, mu = np.empty(len(rows)), np.empty(rows.shape)
-    flat = vertices.reshape(len(vertices), structure.dim)
-    step = max(1, 4_000_000 // len(outputs))
+def marginals_by_enumeration(structure: Structure, rows: Array) -> tuple[Array, Array]:
+    """Log-partition and Gibbs marginals as sums over all vertices of a small structure, O(vertices · dim) for a row."""
+    vertices = structure.vertices().reshape(-1, structure.dim)
+    log_partition, mu = np.empty(len(rows)), np.empty((len(rows), structure.dim))
+    step = max(1, 4_000_000 // len(vertices))
     for first in range(0, len(rows), step):
-        block = rows[first : first + step].astype(np.float64)
-        totals = np.zeros((len(block), len(outputs)))
-        for i in range(outputs.shape[1]):
-            totals += block[:, i, outputs[:, i]]
+        block = rows[first : first + step].reshape(-1, structure.dim).astype(np.float64)
+        forbidden = block == -np.inf
+        totals = np.where(forbidden, 0, block) @ vertices.T
+        totals[forbidden.astype(np.float64) @ np.abs(vertices).T > 0] = -np.inf
         top = totals.max(axis=1, keepdims=True)
         impossible = top[:, 0] == -np.inf
         if impossible.any():
@@ -162,5 +162,5 @@ def marginals_by_outputs(structure: Structure, rows: Array, outputs: IntArray, v
         weights = np.exp(totals - top)
         sums = weights.sum(axis=1, keepdims=True)
         log_partition[first : first + step] = (np.log(sums) + top)[:, 0]
-        mu[first : first + step] = ((weights / sums) @ flat).reshape(block.shape)
-    return log_partition, mu
+        mu[first : first + step] = (weights / sums) @ vertices
+    return log_partition.astype(rows.dtype, copy=False), mu.reshape(rows.shape).astype(rows.dtype, copy=False)

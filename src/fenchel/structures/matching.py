@@ -17,13 +17,12 @@ from ..kernels import assignment
 from ..kernels.matching_game import matching_game, state_size
 from .base import Accuracy, Solved, Structure
 from .birkhoff import Birkhoff
-from .generic import marginals_by_outputs, project_by_argmax
+from .generic import project_by_argmax
 from .ragged import Family
 
 __all__ = ["Matching", "Matchings"]
 
 _FLOOR = 1e-7  # below this an error cannot be measured, small as it may be
-_MOST_ENUMERATED = 15_000  # matchings: 6 by 6 elements have 13327
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,7 +33,7 @@ class Matching(Structure):
     non-negative matrices whose rows sum to one and whose columns but the last to at most one. A score for "nobody
     chooses j" is the same as its negative added to column j. argmax is an assignment problem of max(n, m) elements; the
     Euclidean projection an interior point method, about 5 n m² operations a step, 10 to 15 steps; decompositions and
-    draws are those of permutations of n + m. Gibbs marginals enumerate all matchings, where they are few (n = m = 6).
+    draws are those of permutations of n + m.
 
     >>> import numpy as np
     >>> from fenchel.structures import Matching
@@ -66,12 +65,11 @@ class Matching(Structure):
         return sum(comb(self.n, k) * comb(self.m, k) * factorial(k) for k in range(min(self.n, self.m) + 1))
 
     def missing(self) -> Mapping[str, str]:
-        absent = {"kl_project": "there is no algorithm for columns that sum to at most one here yet; use project"}
-        if self.n_vertices > _MOST_ENUMERATED:
-            absent["marginals"] = (
-                "sums over all matchings are #P-complete, and these are too many to enumerate; use project"
-            )
-        return absent
+        return {
+            "kl_project": "there is no algorithm for columns that sum to at most one here yet; use project",
+            "marginals": "sums over all matchings are #P-complete; use project, or for a few elements the loss "
+            "CRF(structure, enumerated=True)",
+        }
 
     def separation(self, p: float = 2) -> float:
         return float(2 ** (1 / p))
@@ -179,9 +177,6 @@ class Matching(Structure):
             out[off], error[off], n_iter[off] = again.points, again.error, again.n_iter
             solved.converged[off] = again.converged
         return solved
-
-    def _marginals(self, rows: Array) -> tuple[Array, Array]:
-        return marginals_by_outputs(self, rows, self._columns(), self._vertices())
 
     def _as_permutations(self, rows: Array) -> Array:
         """Points of permutations of n + m: [Q, diag(none); diag(not chosen), Qᵀ], whose first rows are this matching."""
