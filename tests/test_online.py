@@ -568,11 +568,9 @@ def _allowed(learner, U):
     return 10 * b / found.gap * math.log(1 + b / found.gap**2)
 
 
-@pytest.mark.parametrize("step", ["constant", AdaptiveStep(4.0), "parameter_free"], ids=str)
-def test_regret_stays_finite_against_an_adversary_who_sees_the_weights(step):
-    """Truths are the classes the learner finds least likely (Remark 4.4 allows it); no growth with the rounds."""
-    learner = Learner(Simplex(3), "kl", scale="auto", step=step, n_features=2, random_state=0)
-    rng = np.random.default_rng(0)
+def _check_against_an_adversary(step, seed):
+    learner = Learner(Simplex(3), "kl", scale="auto", step=step, n_features=2, random_state=seed)
+    rng = np.random.default_rng(seed)
     X, truths, paid = _unit_rows(rng, 1500, 2), [], []
     learner.predict_one(X[0])  # begins it
     for x in X:
@@ -583,6 +581,22 @@ def test_regret_stays_finite_against_an_adversary_who_sees_the_weights(step):
         U *= rng.uniform(0, 2) / np.linalg.norm(U)
         regret = np.cumsum(paid - learner.loss_.value(X @ U, np.eye(3)[truths]))
         assert regret.max() <= _allowed(learner, U)
+
+
+STEPS = pytest.mark.parametrize("step", ["constant", AdaptiveStep(4.0), "parameter_free"], ids=str)
+
+
+@STEPS
+def test_regret_stays_finite_against_an_adversary_who_sees_the_weights(step):
+    """Truths are the classes the learner finds least likely (Remark 4.4 allows it); no growth with the rounds."""
+    _check_against_an_adversary(step, 0)
+
+
+@pytest.mark.slow
+@STEPS
+def test_regret_stays_finite_against_that_adversary_over_many_seeds(step):
+    for seed in range(1, 31):
+        _check_against_an_adversary(step, seed)
 
 
 def test_what_the_tracker_refuses():
