@@ -21,6 +21,7 @@ _FUNCTIONS = {
 _ESTIMATORS = (
     "AdversarialClassifier",
     "BipartiteMatcher",
+    "DependencyParser",
     "FenchelYoungClassifier",
     "GraphLabeler",
     "LabelRanker",
@@ -34,7 +35,7 @@ _ESTIMATORS = (
 
 # Written out, so that type checkers see what is exported; a test compares it with the above.
 __all__ = [
-    "AdversarialClassifier", "BipartiteMatcher", "FenchelYoungClassifier", "GraphLabeler", "LabelRanker",
+    "AdversarialClassifier", "BipartiteMatcher", "DependencyParser", "FenchelYoungClassifier", "GraphLabeler", "LabelRanker",
     "LossTrickPredictor",
     "MarginClassifier", "MultilabelClassifier", "OrdinalClassifier", "SequenceLabeler", "TreePredictor",
     "__version__", "costs", "data",
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from .estimators.match import BipartiteMatcher
     from .estimators.multilabel import MultilabelClassifier
     from .estimators.ordinal import OrdinalClassifier
+    from .estimators.parse import DependencyParser
     from .estimators.rank import LabelRanker
     from .estimators.tag import SequenceLabeler
     from .estimators.tree import TreePredictor

@@ -556,6 +556,8 @@ def _fill() -> None:
              "SequenceLabeler()")  # fmt: skip
     register("estimator", "tree_predictor", f"{e}.tree:TreePredictor", "trees over the nodes of each input",
              "TreePredictor()")  # fmt: skip
+    register("estimator", "dependency_parser", f"{e}.parse:DependencyParser", "heads and labels of the words of sentences",
+             "DependencyParser()")  # fmt: skip
     register("estimator", "bipartite_matcher", f"{e}.match:BipartiteMatcher", "a matching between two sets",
              "BipartiteMatcher()")  # fmt: skip
     o = "fenchel.online"

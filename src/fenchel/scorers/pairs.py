@@ -64,6 +64,19 @@ class Pairs(Scorer):
             self.mask = None
         self.linear = Linear(features, (1,))
 
+    @classmethod
+    def of_rows(cls, X: Any, sizes: Any) -> Pairs:
+        """Features of the pairs of all items one below the other, dense or a SciPy sparse matrix.
+
+        ``sizes`` are the numbers of pairs of the items.
+        """
+        made = cls.__new__(cls)
+        made.n_pair_features = int(X.shape[1])
+        made.rows = _ragged(sizes)
+        made.mask = None
+        made.linear = Linear(X, (1,))
+        return made
+
     @property
     def n_examples(self) -> int:
         return len(self.rows)
@@ -102,12 +115,22 @@ class Pairs(Scorer):
     def quadratic(self, direction: Any, idx: Index = None) -> Array:
         rows, places = self._where(idx)
         X = self.linear.X if places is None else self.linear.X[places]
+        if self.linear.sparse:
+            from scipy import sparse
+
+            blocks = sparse.csr_matrix(
+                (direction.flat, np.arange(len(direction.flat)), rows.offsets), (len(rows), X.shape[0])
+            )
+            sums = blocks @ X
+            return np.asarray(sums.multiply(sums).sum(axis=1), dtype=np.float64).ravel()
         moved = X * direction.flat[:, None]
         return np.asarray(sum(item_sums(rows.like(np.ascontiguousarray(column))) ** 2 for column in moved.T))
 
     def gram(self, p: Array | float) -> Array | None:
         """Σ p_i A_iᵀA_i with the mean of each item's features taken off, which moves no matching."""
         X = self.linear.X
+        if self.linear.sparse:
+            return None
         if self.mask is not None:
             X = X[self.mask == 0]
         if X.shape[1] > min(1000, len(X)):

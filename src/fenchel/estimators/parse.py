@@ -1,0 +1,346 @@
+"""Dependency parses of sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from .._core.checks import check_choice, check_count
+from .._core.errors import InvalidInput
+from .._core.ragged import offsets_of
+from .._core.types import Array, IntArray
+from ..costs.base import affine_form
+from ..costs.hamming import Hamming
+from ..data.arc_features import arc_rows, label_rows
+from ..data.conllu import Sentence
+from ..decoders.calibrated import Calibrated
+from ..decoders.map import MAP
+from ..losses.adversarial import Adversarial
+from ..losses.base import Loss, Output
+from ..losses.margin import Hinge
+from ..losses.named import CRF
+from ..scorers.base import Scorer
+from ..scorers.pairs import Pairs
+from ..structures.ragged import Family
+from ..structures.tree import Arborescences, DependencyTrees
+from .base import LinearEstimator
+from .classify import FenchelYoungClassifier
+
+__all__ = ["DependencyParser"]
+
+_LOSSES = ("crf", "hinge", "robust-stochastic")
+_DECODINGS = ("risk", "weights")
+_LABEL_COLUMNS = 2**14
+
+
+class DependencyParser(LinearEstimator):
+    """A linear dependency parser: from annotated sentences to heads and labels of new ones.
+
+    A parse scores Σ ⟨w, x_hm⟩ over its arcs from heads h to words m. Training minimises the mean over sentences of
+    S(θ; y) + alpha/2 ‖w‖². S is the loss of a conditional random field over trees ("crf"), the structured hinge of the number
+    of wrong heads ("hinge"), or the moment-robust loss ("robust-stochastic"): the adversarial loss of the number of wrong heads,
+    max over q of min over p of E[wrong heads] + ⟨θ, q − φ(y)⟩, with p and q distributions over trees. With the squared norm
+    it is the dual of the game against an adversary whose mean features are near those of the training sentences. Labels are
+    told by a second linear model, a logistic one, of each arc by itself.
+
+    ``X`` is a list of :class:`~fenchel.data.Sentence`, as :func:`~fenchel.data.read_conllu` reads them, with heads and labels
+    for ``fit`` and ``score``; ``y`` is not used. ``predict`` gives the same sentences with new heads and labels; other
+    columns stay. The CRF's step costs O(n³) for n words, besides one product with the features.
+
+    Parameters
+    ----------
+    loss : {"crf", "hinge", "robust-stochastic"}, default="crf"
+        What training minimises.
+    features : "lexical" or function, default="lexical"
+        "lexical" are hashed combinations of forms, lemmas, tags, morphology, direction and distance
+        (:func:`~fenchel.data.arc_features.arc_rows`), of the columns of the file alone. A function of a sentence of n words
+        gives an array (n, n + 1, d): row i, column h for the arc from word h (0: the root) to word i + 1.
+    labels : bool, default=True
+        Whether to learn and tell labels of arcs; without, those of the sentences stay.
+    single_root : bool, default=True
+        Whether exactly one word hangs on the root, as in Universal Dependencies, or any number.
+    decoding : {"risk", "weights"}, default="risk"
+        Answer with the tree of least expected number of wrong heads under the model's marginals, or with that of highest score
+        (always so for the hinge).
+    alpha : float or "cv", default=1e-2
+        The strength of the ridge penalty on the mean loss; "cv" chooses it by five-fold cross-validation of wrong heads.
+    label_alpha : float, default=1e-5
+        That of the labels' model, on its mean loss over words.
+    hashed : int, default=2**18
+        The number of columns that lexical features are hashed to.
+    solver : {"auto", "lbfgs", "bundle", "adam", ...} or Solver, default="auto"
+        How weights are found: "auto" is L-BFGS for the CRF, else the bundle method.
+    tol : float, default=1e-2
+        Training stops when the duality gap is below ``tol`` times the objective.
+    max_iter : int, default=200
+        Most iterations.
+    warm_start : bool, default=False
+        Go on from the weights of the last ``fit``.
+    random_state : int, Generator or None, default=None
+        For solvers that draw examples.
+    verbose : int, default=0
+        Print every ``verbose``-th iteration to standard error.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (d,)
+        The weights of the features of arcs.
+    labels_ : ndarray
+        The labels met in training, sorted (with ``labels=True``).
+    objective_, dual_gap_ : float
+        The objective reached, and how far at most it is from the least one.
+
+    References
+    ----------
+    McDonald, Crammer and Pereira, "Online large-margin training of dependency parsers", 2005; Koo, Globerson, Carreras and
+    Collins, "Structured prediction models via the matrix-tree theorem", 2007; Li, Saeed, Zhang, Ziebart and Gimpel, "Moment
+    distributionally robust tree structured prediction", 2022.
+
+    Examples
+    --------
+    >>> from fenchel import DependencyParser
+    >>> from fenchel.data import Sentence, small_treebank
+    >>> parser = DependencyParser().fit(small_treebank(50, random_state=0))
+    >>> words = Sentence.of(["the", "cat", "saw", "a", "bird"], ["DET", "NOUN", "VERB", "DET", "NOUN"])
+    >>> (parse,) = parser.predict([words])
+    >>> parse.heads.tolist(), parse.labels
+    ([2, 3, 0, 5, 3], ('det', 'nsubj', 'root', 'det', 'obj'))
+    """
+
+    kernel: Any = None
+    kernel_params: Any = None
+    decoder_: Any
+
+    def __init__(
+        self,
+        loss: str = "crf",
+        *,
+        features: Any = "lexical",
+        labels: bool = True,
+        single_root: bool = True,
+        decoding: str = "risk",
+        alpha: float | str = 1e-2,
+        label_alpha: float = 1e-5,
+        hashed: int = 2**18,
+        solver: Any = "auto",
+        tol: float = 1e-2,
+        max_iter: int = 200,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.features = features
+        self.labels = labels
+        self.single_root = single_root
+        self.decoding = decoding
+        self.alpha = alpha
+        self.label_alpha = label_alpha
+        self.hashed = hashed
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # -- training ------------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> DependencyParser:
+        """Train on sentences with heads (and labels)."""
+        check_choice(self.loss, "loss", _LOSSES)
+        check_choice(self.decoding, "decoding", _DECODINGS)
+        check_count(self.hashed, "hashed")
+        if isinstance(self.features, str):
+            check_choice(self.features, "features", ("lexical",))
+        elif not callable(self.features):
+            raise InvalidInput(f"features is {self.features!r}, expected 'lexical' or a function of a sentence")
+        sentences = _sentences(X)
+        if not sentences:
+            raise InvalidInput("there are no sentences to learn from")
+        structure = self._family()
+        truths = structure.encode(_heads(sentences, structure))
+        rows = self._rows(sentences)
+        self.n_features_in_ = int(rows.shape[1])
+        loss = self._make_loss(structure)
+        plain = self.decoding == "weights" or self.loss == "hinge"
+        self.decoder_ = MAP() if plain else Calibrated(structure, Hamming())
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        self._train((rows, sentences), truths, loss, weights)
+        self._fit_labels(sentences, rows, weights)
+        return self
+
+    def _make_loss(self, structure: Family) -> Loss:
+        if self.loss == "robust-stochastic":
+            return Adversarial(structure, Hamming())
+        if self.loss == "hinge":
+            return Hinge(structure, Hamming())
+        return CRF(structure)
+
+    def _fit_labels(self, sentences: list[Sentence], rows: Any, weights: Array | None) -> None:
+        self.labels_ = self.labeler_ = None
+        if not self.labels:
+            return
+        found = np.array([label for sentence in sentences for label in sentence.labels])
+        self.labels_ = np.unique(found)
+        if len(self.labels_) > 1:
+            heads = [sentence.heads for sentence in sentences]
+            self.labeler_ = FenchelYoungClassifier(
+                "kl", alpha=self.label_alpha, tol=self.tol, max_iter=self.max_iter
+            ).fit(
+                self._label_rows(sentences, heads, rows),
+                found,
+                sample_weight=None if weights is None else np.repeat(weights, [len(s) for s in sentences]),
+            )
+
+    def _scorer(self, X: Any, loss: Loss) -> Scorer:
+        rows, sentences = X
+        return Pairs.of_rows(rows, _arc_counts(sentences))
+
+    def _training_scorer(self, X: Any, loss: Loss) -> Scorer:
+        return self._scorer(X, loss)
+
+    def _default_solver(self, loss: Loss) -> str:
+        return super()._default_solver(loss) if loss.differentiable else "bundle"
+
+    def _answer_costs(self, loss: Loss, output: Output, v: Any) -> Array:
+        wrong = affine_form(Hamming(), loss.structure, loss.structure).value(self.decoder_.vertices(output), v)
+        words = [self._family().member(int(size)).max_l1 for size in v.sizes]
+        return np.asarray(wrong) / np.array(words)
+
+    def _family(self) -> Family:
+        return DependencyTrees() if self.single_root else Arborescences()
+
+    # -- features ------------------------------------------------------------------------------------------------------
+
+    def _rows(self, sentences: list[Sentence]) -> Any:
+        """Features of all arcs of all sentences, a row for each."""
+        if isinstance(self.features, str):
+            return arc_rows(sentences, self.hashed)
+        blocks: list[Array] = []
+        for i, sentence in enumerate(sentences):
+            n = len(sentence)
+            given = np.asarray(self.features(sentence), dtype=np.float64)
+            width = f"d = {blocks[0].shape[1]}" if blocks else "d"
+            if given.shape[:2] != (n, n + 1) or given.ndim != 3 or (blocks and given.shape[2] != blocks[0].shape[1]):
+                raise InvalidInput(
+                    f"features of sample {i}, a sentence of {n} words, have shape {given.shape}, expected "
+                    f"({n}, {n + 1}, {width})"
+                )
+            given = given.copy()
+            given[np.arange(n), np.arange(1, n + 1)] = 0.0  # a word is no head of its own
+            if not np.isfinite(given).all():
+                raise InvalidInput(f"features of sample {i} hold infinity or NaN")
+            blocks.append(given.reshape(n * (n + 1), -1))
+        return np.concatenate(blocks)
+
+    def _label_rows(self, sentences: list[Sentence], heads: Sequence[IntArray], rows: Any) -> Any:
+        """Features of the arcs of these trees: own ones, or of arcs whose heads are known."""
+        if isinstance(self.features, str):
+            return label_rows(sentences, heads, _LABEL_COLUMNS)
+        sizes = np.array([len(s) for s in sentences])
+        starts = np.repeat(offsets_of(_arc_counts(sentences))[:-1], sizes)
+        own = np.concatenate([np.arange(n) * (n + 1) for n in sizes])
+        return rows[starts + own + np.concatenate(list(heads))]
+
+    # -- use -----------------------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> list[Sentence]:
+        """The sentences with the heads and labels that the model gives them."""
+        sentences, rows, output = self._outputs(X)
+        if output is None:
+            return []
+        heads = [np.asarray(tree) for tree in self.decoder_.decode(output)]
+        if self.labels_ is None:
+            return [s.with_parse(tree) for s, tree in zip(sentences, heads, strict=True)]
+        if self.labeler_ is None:
+            told = np.repeat(self.labels_, sum(map(len, sentences)))
+        else:
+            told = self.labeler_.predict(self._label_rows(sentences, heads, rows))
+        ends = offsets_of(np.array([len(s) for s in sentences]))
+        return [
+            s.with_parse(tree, told[start:stop].tolist())
+            for s, tree, start, stop in zip(sentences, heads, ends[:-1], ends[1:], strict=True)
+        ]
+
+    def predict_marginals(self, X: Any) -> list[Array]:  # type: ignore[override]
+        """The probability of each head, (n, n + 1) for each sentence, column 0 for the root.
+
+        For the robust loss those of the predictor's p*.
+        """
+        _, _, output = self._outputs(X)
+        if output is None:
+            return []
+        structure: Any = output.structure
+        return list(structure.unpacked(structure.as_rows(output.predictor, "marginals")[0]))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """UAS: the share of words with the right head. :func:`fenchel.metrics.attachment_scores` tells more."""
+        sentences = _sentences(X)
+        truths = _heads(sentences, self._family())
+        right = [int((a.heads == t).sum()) for a, t in zip(self.predict(sentences), truths, strict=True)]
+        weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        words = float(weights @ [len(s) for s in sentences]) if sentences else 0.0
+        return float(weights @ right) / words if words else float("nan")
+
+    def _outputs(self, X: Any) -> tuple[list[Sentence], Any, Any]:
+        check_is_fitted(self)
+        sentences = _sentences(X)
+        if not sentences:
+            return [], None, None
+        rows = self._rows(sentences)
+        if rows.shape[1] != self.n_features_in_:
+            raise InvalidInput(f"arcs have {rows.shape[1]} features, but in training they had {self.n_features_in_}")
+        scores = self._scorer((rows, sentences), self.loss_).scores(self.weights_)
+        return sentences, rows, self.loss_.output(scores)
+
+    @property
+    def coef_(self) -> Array:
+        """The weights of the features of arcs."""
+        return self._fitted_weights()
+
+    @property
+    def intercept_(self) -> Array:
+        raise AttributeError("DependencyParser has no intercept: all trees of a sentence have as many arcs")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = BaseEstimator.__sklearn_tags__(self)
+        tags.input_tags.two_d_array = False
+        tags.no_validation = True
+        return tags
+
+
+def _sentences(X: Any) -> list[Sentence]:
+    if isinstance(X, str | bytes | Sentence) or not hasattr(X, "__iter__"):
+        raise InvalidInput(
+            f"X is {type(X).__name__}, expected a list of sentences, as fenchel.data.read_conllu reads them"
+        )
+    sentences = list(X)
+    for i, sentence in enumerate(sentences):
+        if not isinstance(sentence, Sentence):
+            raise InvalidInput(
+                f"sample {i} is {type(sentence).__name__}, expected a fenchel.data.Sentence; Sentence.of makes one of words"
+            )
+    return sentences
+
+
+def _heads(sentences: list[Sentence], structure: Family) -> list[IntArray]:
+    """The heads of each sentence, checked to be a tree."""
+    found = []
+    for i, sentence in enumerate(sentences):
+        heads = sentence.heads
+        if (heads < 0).any():
+            raise InvalidInput(f"sample {i}: word {int(np.argmax(heads < 0)) + 1} has no head")
+        roots = int((heads == 0).sum())
+        if roots > 1 and isinstance(structure, DependencyTrees):
+            raise InvalidInput(f"sample {i}: {roots} words hang on the root; single_root=False allows that")
+        found.append(heads)
+    return found
+
+
+def _arc_counts(sentences: Sequence[Sentence]) -> IntArray:
+    return np.array([len(s) * (len(s) + 1) for s in sentences], np.int64)
