@@ -25,7 +25,7 @@ __all__ = ["run"]
 
 Told = Callable[[float, str], None]
 
-_ALPHAS = (1e-1, 1e-2, 1e-3)
+_ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4)
 _METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "unstructured": ("no structure, logistic", {"tol": 1e-2}),
     "perceptron": ("chain, averaged perceptron", {}),
@@ -94,7 +94,7 @@ def run(data: Path | None = None, quick: bool = False, progress: Told | None = N
             "No data given: made-up letters of noise around templates, words that tend to repeat their letters."
         )
     if unfinished:
-        notes.append(f"{unfinished} trainings stopped before their duality gap was reached.")
+        notes.append(f"{unfinished:.0f} trainings stopped before their duality gap was reached.")
     return {
         "title": "OCR letters: error by letter and by word",
         "columns": ["method", "alpha", "letter error", "word error"],
