@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fenchel.data import moving_boxes
+from fenchel.data import moving_boxes, small_treebank, write_conllu
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -51,6 +51,8 @@ def test_python_blocks(page, monkeypatch, tmp_path):
 
 def write_examples(folder, X, y):
     """The files that the page on the command line speaks of, made of irises."""
+    for name in ("train", "test"):
+        write_conllu(folder / f"{name}.conllu", small_treebank(30, random_state=len(name)))
     grades = np.array(["bad", "fair", "good"])[y]
     orders = np.array(["rice>soup>beans", "soup>rice>beans", "beans>soup>rice"])[y]
     for name, column, values in (("reviews", "stars", grades), ("meals", "ranking", orders)):

@@ -578,6 +578,7 @@ def _fill() -> None:
     register(
         "estimator", "match_model", "fenchel.cli.match_model:MatchModel", "a matcher of tables of pairs or of boxes"
     )
+    register("estimator", "parse_model", "fenchel.cli.parse_model:ParseModel", "a parser of CoNLL-U files")
     register("estimator", "tag_model", "fenchel.cli.tag_model:TagModel", "a tagger of column files")
     register("estimator", "table_model", "fenchel.cli.model:TableModel", "a model with the table encoder before it")
 

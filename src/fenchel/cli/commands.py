@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .._core import registry
 from .._core.errors import IncompatiblePair, InvalidInput, MissingDependency
 from .console import Console, check_target, columns, number, size, to_json, writing
+from .parse import compare_files, is_treebank, show_scores
 from .stream import stream
 from .tasks import TASKS, Task
 
@@ -70,6 +71,12 @@ def predict(args: argparse.Namespace, console: Console) -> int:
 
 
 def evaluate(args: argparse.Namespace, console: Console) -> int:
+    if is_treebank(args.model):
+        if args.weight is not None:
+            raise InvalidInput("--weight is not for comparing two CoNLL-U files")
+        report = compare_files(args.model, args.data)
+        console.result(to_json({"command": "evaluate", **report}) if args.json else show_scores(report))
+        return 0
     model, task = _model(args.model)
     table = task.read_inputs(model, args.data, truth=True)
     report = task.evaluate(model, table, weight=args.weight)
@@ -207,9 +214,10 @@ def _model_or_part(path: Path) -> Any:
 def _is_table_model(value: Any) -> bool:
     from .match_model import MatchModel
     from .model import TableModel
+    from .parse_model import ParseModel
     from .tag_model import TagModel
 
-    return isinstance(value, TableModel | TagModel | MatchModel)
+    return isinstance(value, TableModel | TagModel | MatchModel | ParseModel)
 
 
 def _table_model_facts(model: TableModel) -> dict[str, Any]:

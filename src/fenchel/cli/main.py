@@ -265,6 +265,8 @@ def _add_evaluate(commands: Any) -> None:
         "score a model on a table that has the truth",
         "flowers.fenchel checked.csv",
         "flowers.fenchel checked.csv --json",
+        "gold.conllu system.conllu",
+        about="Two CoNLL-U files in place of MODEL and DATA: the attachment scores of the second by the first.",
     )
     _add_model(parser)
     parser.add_argument("data", type=Path, metavar="DATA", help="a table with the columns of training and the target")

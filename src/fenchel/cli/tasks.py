@@ -10,6 +10,7 @@ from .classify import Classify
 from .match import Match
 from .multilabel import Multilabel
 from .ordinal import Ordinal
+from .parse import Parse
 from .rank import Rank
 from .tag import Tag
 from .task import Task
@@ -22,6 +23,7 @@ TASKS: dict[str, Task] = {
     Multilabel.name: Multilabel(),
     Rank.name: Rank(),
     Tag.name: Tag(),
+    Parse.name: Parse(),
     Match.name: Match(),
     AnyOutput.name: AnyOutput(),
 }

@@ -1,0 +1,278 @@
+"""``--task parse``: heads and labels of the words of a CoNLL-U file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from .._core.errors import InvalidInput
+from .arguments import add_choice
+from .console import columns, duration, number
+from .task import Task
+
+if TYPE_CHECKING:
+    import argparse
+
+    from .progress import Progress
+
+__all__ = ["Parse", "compare_files", "is_treebank", "show_scores"]
+
+_LOSSES = {
+    "crf": "the conditional random field over trees",
+    "hinge": "the structured hinge",
+    "robust-stochastic": "the moment-robust loss; slow, for small treebanks",
+}
+_DECODINGS = {"risk": "fewest expected wrong heads", "weights": "highest score"}
+_ALPHAS = (1e-1, 1e-2, 1e-3)
+_CV_TOL = 1e-2
+_RULES = {"conll18": "all words", "tags": "without punctuation"}
+_METRICS = {"uas": "UAS", "las": "LAS", "ucm": "UCM", "lcm": "LCM"}
+
+
+@dataclass(frozen=True)
+class _File:
+    """A CoNLL-U file."""
+
+    source: str
+    sentences: list[Any]
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+
+class Parse(Task):
+    """Dependency trees of sentences, by a linear model of arcs."""
+
+    name = "parse"
+    summary = "a head and a label for each word of a CoNLL-U file"
+    names_key = "labels"
+
+    # -- options -------------------------------------------------------------------------------------------------------
+
+    def add_target(self, parser: argparse.ArgumentParser) -> None:
+        """The format says which columns are predicted."""
+
+    def add_arguments(self, group: argparse._ArgumentGroup) -> None:
+        add_choice(group, "loss", _LOSSES, "what training minimises", told=_LOSSES)
+        add_choice(group, "decoding", _DECODINGS, "the answer", told=_DECODINGS)
+        group.add_argument(
+            "--many-roots", action="store_true", help="any number of words may hang on the root, in place of one"
+        )
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def read_training(self, args: argparse.Namespace) -> _File:
+        return _read(args.data)
+
+    def read_inputs(self, model: Any, path: Path, *, truth: bool) -> _File:
+        return _read(path)
+
+    def write(self, stream: TextIO, lines: Iterator[list[str]]) -> None:
+        for line in lines:
+            stream.write("\t".join(line) + "\n")
+
+    # -- fit -----------------------------------------------------------------------------------------------------------
+
+    def fit(self, table: Any, args: argparse.Namespace, progress: Progress) -> tuple[Any, dict[str, Any]]:
+        import warnings
+        from time import perf_counter
+
+        import numpy as np
+        from sklearn.base import clone
+
+        from .._core.errors import ConvergenceWarning
+        from ..estimators.parse import DependencyParser
+        from .parse_model import ParseModel
+
+        start = perf_counter()
+        for option in ("weight", "drop"):
+            if getattr(args, option):
+                raise InvalidInput(f"--{option} is not for --task parse")
+        sentences = table.sentences
+        estimator = DependencyParser(
+            args.loss,
+            decoding=args.decoding,
+            single_root=not args.many_roots,
+            tol=args.tol,
+            max_iter=args.max_iter,
+            random_state=args.seed,
+        )
+
+        def trained(alpha: float, items: Any, **options: Any) -> Any:
+            made = ParseModel(clone(estimator).set_params(alpha=alpha, **options))
+            return made.fit([sentences[i] for i in items])
+
+        def scored(model: Any, items: Any) -> dict[str, Any]:
+            truths = [sentences[i] for i in items]
+            return _scores(truths, model.predict(truths))
+
+        rng = np.random.default_rng(args.seed)
+        order = rng.permutation(len(sentences))
+        n_out = min(round(args.test_share * len(sentences)), len(sentences) - 1)
+        outside, inside = np.sort(order[:n_out]), np.sort(order[n_out:])
+        grid: list[dict[str, float]] = []
+        notes: list[str] = []
+        value, by = args.alpha, "--alpha"
+        if value is None and len(inside) < 5:
+            value, by = 1e-2, "default"
+        held_out = None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the final fit will say so
+            if value is None:
+                shuffled = rng.permutation(inside)
+                n_valid = max(1, len(inside) // 5)
+                for i, alpha in enumerate(_ALPHAS):
+                    progress(0.6 * i / len(_ALPHAS), f"alpha {alpha:g}")
+                    found = trained(alpha, shuffled[n_valid:], tol=max(args.tol, _CV_TOL), labels=False)
+                    grid.append({"alpha": alpha, "uas": scored(found, shuffled[:n_valid])["uas"]})
+                value, by = max(grid, key=lambda point: point["uas"])["alpha"], "validation"
+            if n_out:
+                progress(0.6, "fit for the held-out sentences")
+                held_out = scored(trained(value, inside), outside)
+            elif args.test_share > 0:
+                notes.append("there are too few sentences to hold any out")
+        progress(0.8, "fit on all sentences")
+        began = perf_counter()
+        final = trained(value, range(len(sentences)))
+        progress(1.0, "done")
+        fitted = final.estimator
+        return final, {
+            "task": self.name,
+            "data": table.source,
+            "sentences": len(sentences),
+            "words": sum(map(len, sentences)),
+            "labels": fitted.labels_.tolist(),
+            "loss": args.loss,
+            "decoding": args.decoding,
+            "seed": args.seed,
+            "alpha": {"value": value, "chosen_by": by, "grid": grid},
+            "held_out": held_out,
+            "final": {
+                "iterations": fitted.n_iter_,
+                "objective": fitted.objective_,
+                "duality_gap": fitted.dual_gap_,
+                "converged": bool(fitted.converged_),
+            },
+            "seconds": {"final_fit": perf_counter() - began, "total": perf_counter() - start},
+            "notes": notes,
+        }
+
+    def show_fit(self, report: dict[str, Any]) -> str:
+        parts = [
+            f"{report['data']}: {report['sentences']} sentences, {report['words']} words, {len(report['labels'])} labels"
+        ]
+        alpha, held = report["alpha"], report["held_out"]
+        if alpha["grid"]:
+            rows = [["alpha", "UAS", ""]]
+            rows += [
+                [f"{p['alpha']:g}", f"{p['uas']:.4f}", "<- chosen" if p["alpha"] == alpha["value"] else ""]
+                for p in alpha["grid"]
+            ]
+            parts.append("Choice of alpha on a fifth of the training sentences\n" + columns(rows))
+        if held:
+            parts.append(f"On {held['sentences']} held-out sentences\n" + _table(held))
+        final, seconds = report["final"], report["seconds"]
+        rows = [
+            ["loss", report["loss"]],
+            ["alpha", f"{alpha['value']:g} (by {alpha['chosen_by']})".replace("by default", "default")],
+            ["iterations", str(final["iterations"])],
+            ["objective", number(final["objective"], 6)],
+            ["duality gap", number(final["duality_gap"], 2)],
+            ["time", f"{duration(seconds['final_fit'])}, all in all {duration(seconds['total'])}"],
+        ]
+        parts.append("Final fit on all sentences\n" + columns(rows, header=False, left=2))
+        parts += [f"Note: {note}" for note in report["notes"]]
+        return "\n\n".join(parts)
+
+    # -- use -----------------------------------------------------------------------------------------------------------
+
+    def predictions(self, model: Any, table: Any, *, proba: bool) -> Iterator[list[str]]:
+        if proba:
+            raise InvalidInput("--proba is not for parses; in Python see DependencyParser.predict_marginals")
+        parses = model.predict(table.sentences)
+        return (line.split("\t") for parse in parses for line in (*parse.lines, ""))
+
+    def evaluate(self, model: Any, table: Any, *, weight: str | None) -> dict[str, Any]:
+        if weight is not None:
+            raise InvalidInput("--weight is not for a model of --task parse")
+        _check_heads(table)
+        scores = _scores(table.sentences, model.predict(table.sentences))
+        return {"task": self.name, "data": table.source, **scores}
+
+    def show_evaluation(self, report: dict[str, Any]) -> str:
+        return show_scores(report)
+
+    def describe(self, model: Any) -> dict[str, Any]:
+        estimator = model.estimator
+        return {
+            "labels": estimator.labels_.tolist(),
+            "features": estimator.n_features_in_,
+            **{key: getattr(estimator, key) for key in ("loss", "decoding", "single_root", "alpha")},
+            "iterations": estimator.n_iter_,
+            "objective": estimator.objective_,
+            "duality_gap": estimator.dual_gap_,
+            "converged": bool(estimator.converged_),
+        }
+
+    def headline(self, report: dict[str, Any]) -> dict[str, Any]:
+        return {title: report["held_out"][key] for key, title in _METRICS.items()}
+
+
+def is_treebank(path: Path) -> bool:
+    """Whether a file's name is that of a CoNLL-U file."""
+    return path.name.lower().endswith((".conllu", ".conllu.gz"))
+
+
+def compare_files(gold: Path, system: Path) -> dict[str, Any]:
+    """``fenchel evaluate GOLD SYSTEM``: attachment scores of one CoNLL-U file by another."""
+    truth, answers = _read(gold), _read(system)
+    for file in (truth, answers):
+        _check_heads(file)
+    if len(truth) != len(answers):
+        raise InvalidInput(f"{truth.source} has {len(truth)} sentences, {answers.source} {len(answers)}")
+    return {
+        "task": Parse.name,
+        "gold": truth.source,
+        "data": answers.source,
+        **_scores(truth.sentences, answers.sentences),
+    }
+
+
+def show_scores(report: dict[str, Any]) -> str:
+    """Scores of a file for people."""
+    return f"{report['data']}: {report['sentences']} sentences, {report['words']} words\n" + _table(report)
+
+
+def _read(path: Path) -> _File:
+    from ..data.conllu import read_conllu
+
+    return _File(str(path), read_conllu(path))
+
+
+def _check_heads(file: _File) -> None:
+    for i, sentence in enumerate(file.sentences, 1):
+        if (sentence.heads < 0).any():
+            raise InvalidInput(f"{file.source}: sentence {i} has words without a head, so there is nothing to compare")
+
+
+def _scores(gold: list[Any], system: list[Any]) -> dict[str, Any]:
+    """The attachment scores by the rule of CoNLL 2018, and those without punctuation."""
+    from ..metrics import attachment_scores
+
+    found = {rule: attachment_scores(gold, system, rule=rule) for rule in _RULES}
+    by_rule = {rule: {key: float(getattr(scores, key)) for key in _METRICS} for rule, scores in found.items()}
+    return {
+        "sentences": len(gold),
+        "words": found["conll18"].words,
+        **by_rule["conll18"],
+        "without_punctuation": by_rule["tags"],
+    }
+
+
+def _table(scores: dict[str, Any]) -> str:
+    rows = [["", *_METRICS.values()]]
+    for title, part in zip(_RULES.values(), (scores, scores["without_punctuation"]), strict=True):
+        rows.append([title, *(f"{part[key]:.4f}" for key in _METRICS)])
+    return columns(rows)
