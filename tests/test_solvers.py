@@ -373,3 +373,24 @@ class TestMaximisersOnly:
         exact = FenchelYoung(Simplex(6), "euclidean").value(theta, v)
         assert np.all(found.gap >= 0)
         assert np.all((found.value <= exact + 1e-12) & (exact <= found.value + found.gap + 1e-12))
+
+
+@pytest.mark.parametrize("memory", [4, 300])
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_bundle_with_many_examples_for_each_weight(scale, memory):
+    """There the next plane is sought near the best weights: the same minimum, by another solver's certificate."""
+    from fenchel.costs import ZeroOne
+    from fenchel.losses import Adversarial
+    from fenchel.solvers import Bundle
+
+    structure = Simplex(3)
+    X, v = problem(structure, n=400, d=3)
+    scorer, loss, alpha = Linear(scale * X, structure.shape), Adversarial(structure, ZeroOne()), 0.01 * scale**2
+    found = Bundle(tol=1e-4 if memory > 4 else 1e-2, max_iter=2000, memory=memory).minimize(scorer, loss, v, alpha)
+    other = BlockFrankWolfe(tol=1e-2, max_iter=500, random_state=0).minimize(scorer, loss, v, alpha)
+    assert found.converged
+    assert other.converged
+    assert other.value - other.gap <= found.value + 1e-12
+    assert found.value - found.gap <= other.value + 1e-12
+    again = Bundle(tol=1e-2, memory=memory).minimize(scorer, loss, v, alpha, start=found.w, dual=found.dual)
+    assert again.n_iter <= 1
