@@ -5,9 +5,11 @@ import pytest
 
 import fenchel
 from fenchel import DependencyParser
+from fenchel.costs import Hamming
 from fenchel.data import Sentence, small_treebank
 from fenchel.data.arc_features import arc_rows, label_rows
 from fenchel.errors import InvalidInput
+from fenchel.losses import Hinge, SoftmaxMargin
 from fenchel.metrics import attachment_scores
 from fenchel.scorers import Pairs
 from fenchel.structures import DependencyTree, DependencyTrees
@@ -97,11 +99,11 @@ def test_sparse_pairs_score_as_dense_ones():
     assert thin.gram(1.0) is None
 
 
-@pytest.mark.parametrize("loss", ["crf", "hinge", "robust-stochastic"])
+@pytest.mark.parametrize("loss", ["crf", "softmax-margin", "hinge", "robust-stochastic"])
 def test_each_loss_learns_the_grammar(loss, tmp_path):
     game = loss == "robust-stochastic"  # each step plays a game for each sentence
     train, test = small_treebank(10 if game else 40, random_state=0), small_treebank(40, random_state=1)
-    parser = DependencyParser(loss, alpha=0.1 if loss == "crf" else 1.0, tol=0.1).fit(train)
+    parser = DependencyParser(loss, alpha=0.1 if loss in ("crf", "softmax-margin") else 1.0, tol=0.1).fit(train)
     assert parser.converged_
     parses = parser.predict(test)
     scores = attachment_scores(test, parses)
@@ -134,6 +136,27 @@ def test_the_crf_of_the_parser_is_that_of_its_scores():
         mu = np.einsum("v,vij->ij", np.exp(scores) / np.exp(scores).sum(), every)
         assert np.allclose(parser.predict_marginals([s])[0], mu)
     assert parser.objective_ == pytest.approx(np.mean(losses) + 0.05 * parser.coef_ @ parser.coef_)
+
+
+def test_softmax_margin_is_its_sum_over_all_trees_and_above_the_hinge():
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 4):
+        tree = DependencyTree(n)
+        every = tree.vertices().reshape(-1, n * (n + 1))
+        loss = SoftmaxMargin(tree, Hamming())
+        for scale in (0.0, 1.0, 30.0):
+            theta, truth = (
+                scale * rng.normal(size=tree.shape),
+                tree.encode(tree.decode(tree.argmax(rng.normal(size=tree.shape)))),
+            )
+            scores = every @ theta.ravel() + n - every @ truth.ravel()
+            top = scores.max()
+            expected = top + np.log(np.exp(scores - top).sum()) - float((theta * truth).sum())
+            value, gradient = loss.value_and_grad(theta, truth)
+            assert np.isclose(value, expected, atol=1e-9)
+            p = np.exp(scores - top) / np.exp(scores - top).sum()
+            assert np.allclose(gradient.ravel(), p @ every - truth.ravel(), atol=1e-9)
+            assert value >= Hinge(tree, Hamming()).value(theta, truth) - 1e-9
 
 
 def test_the_robust_loss_is_the_value_of_the_game_over_all_trees():

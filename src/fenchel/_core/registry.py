@@ -253,6 +253,10 @@ def _fill() -> None:
         "Hinge(Chain(3, 2), Hamming())",
         "Hinge(Chain(3, 3, tied=True), Absolute())",
     )
+    register("loss", "softmax_margin", "fenchel.losses.softmax_margin:SoftmaxMargin",
+             "a conditional random field with the cost added to the scores", "SoftmaxMargin(Simplex(4), ZeroOne())",
+             "SoftmaxMargin(Cube(3), Hamming())", "SoftmaxMargin(Chain(3, 2), Hamming())",
+             "SoftmaxMargin(DependencyTrees(), Hamming())")  # fmt: skip
     register("loss", "smooth_hinge", "fenchel.losses.smooth_hinge:SmoothHinge",
              "a smooth hinge on the margin between the true class and the others", "SmoothHinge(Simplex(3))")  # fmt: skip
     register(

@@ -21,6 +21,7 @@ __all__ = ["Parse", "compare_files", "is_treebank", "show_scores"]
 
 _LOSSES = {
     "crf": "the conditional random field over trees",
+    "softmax-margin": "the same with wrong heads added to the scores",
     "hinge": "the structured hinge",
     "robust-stochastic": "the moment-robust loss; slow, for small treebanks",
 }

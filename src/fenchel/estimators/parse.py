@@ -23,6 +23,7 @@ from ..losses.adversarial import Adversarial
 from ..losses.base import Loss, Output
 from ..losses.margin import Hinge
 from ..losses.named import CRF
+from ..losses.softmax_margin import SoftmaxMargin
 from ..scorers.base import Scorer
 from ..scorers.pairs import Pairs
 from ..structures.ragged import Family
@@ -32,7 +33,7 @@ from .classify import FenchelYoungClassifier
 
 __all__ = ["DependencyParser"]
 
-_LOSSES = ("crf", "hinge", "robust-stochastic")
+_LOSSES = ("crf", "softmax-margin", "hinge", "robust-stochastic")
 _DECODINGS = ("risk", "weights")
 _LABEL_COLUMNS = 2**14
 
@@ -41,11 +42,12 @@ class DependencyParser(LinearEstimator):
     """A linear dependency parser: from annotated sentences to heads and labels of new ones.
 
     A parse scores Σ ⟨w, x_hm⟩ over its arcs from heads h to words m. Training minimises the mean over sentences of
-    S(θ; y) + alpha/2 ‖w‖². S is the loss of a conditional random field over trees ("crf"), the structured hinge of the number
-    of wrong heads ("hinge"), or the moment-robust loss ("robust-stochastic"): the adversarial loss of the number of wrong heads,
-    max over q of min over p of E[wrong heads] + ⟨θ, q − φ(y)⟩, with p and q distributions over trees. With the squared norm
-    it is the dual of the game against an adversary whose mean features are near those of the training sentences. Labels are
-    told by a second linear model, a logistic one, of each arc by itself.
+    S(θ; y) + alpha/2 ‖w‖². S is the loss of a conditional random field over trees ("crf"), the same with the number of wrong
+    heads added to the scores ("softmax-margin"), the structured hinge of that number ("hinge"), or the moment-robust loss
+    ("robust-stochastic"): the adversarial loss of that number, max over q of min over p of E[wrong heads] + ⟨θ, q − φ(y)⟩,
+    with p and q distributions over trees. With the squared norm it is the dual of the game against an adversary whose mean
+    features are near those of the training sentences. Labels are told by a second linear model, a logistic one, of each
+    arc by itself.
 
     ``X`` is a list of :class:`~fenchel.data.Sentence`, as :func:`~fenchel.data.read_conllu` reads them, with heads and labels
     for ``fit`` and ``score``; ``y`` is not used. ``predict`` gives the same sentences with new heads and labels; other
@@ -53,7 +55,7 @@ class DependencyParser(LinearEstimator):
 
     Parameters
     ----------
-    loss : {"crf", "hinge", "robust-stochastic"}, default="crf"
+    loss : {"crf", "softmax-margin", "hinge", "robust-stochastic"}, default="crf"
         What training minimises.
     features : "lexical" or function, default="lexical"
         "lexical" are hashed combinations of forms, lemmas, tags, morphology, direction and distance
@@ -73,7 +75,7 @@ class DependencyParser(LinearEstimator):
     hashed : int, default=2**18
         The number of columns that lexical features are hashed to.
     solver : {"auto", "lbfgs", "bundle", "adam", ...} or Solver, default="auto"
-        How weights are found: "auto" is L-BFGS for the CRF, else the bundle method.
+        How weights are found: "auto" is L-BFGS for losses without kinks, else the bundle method.
     tol : float, default=1e-2
         Training stops when the duality gap is below ``tol`` times the objective.
     max_iter : int, default=200
@@ -179,6 +181,8 @@ class DependencyParser(LinearEstimator):
             return Adversarial(structure, Hamming())
         if self.loss == "hinge":
             return Hinge(structure, Hamming())
+        if self.loss == "softmax-margin":
+            return SoftmaxMargin(structure, Hamming())
         return CRF(structure)
 
     def _fit_labels(self, sentences: list[Sentence], rows: Any, weights: Array | None) -> None:
