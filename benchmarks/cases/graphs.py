@@ -76,7 +76,11 @@ def _sums(quick: bool) -> list[Row]:
         set_threads(threads)
         graphs._marginals(theta)
         ours = _best(lambda: graphs._marginals(theta), 5) / count
-        note = f"{ours * 1e6:.3g} µs a tree, NumPy {theirs * 1e6:.4g} µs, largest difference {off:.1e}; asked was 200"
+        note = (
+            f"{ours * 1e6:.3g} µs a tree, NumPy {theirs * 1e6:.4g} µs, largest difference {off:.1e}; asked was 200, but "
+            f"NumPy is called once for all labels of an edge: 200 would be {theirs * 5e3:.2g} µs a tree, less than the "
+            "1539 exponentials of its edge tables take (1.3 µs)"
+        )
         rows.append(Row(f"NumPy's time through ours, {threads} threads", (theirs / ours,), unit="times", note=note))
     return rows
 
@@ -85,7 +89,10 @@ def _sums(quick: bool) -> list[Row]:
 
 
 def _training(quick: bool) -> list[Row]:
-    """A pass evaluates all losses at the weights there are and their gradient; both train with the same steps."""
+    """A pass evaluates all losses at the weights there are and their gradient; both train with the same steps.
+
+    Costs count wrong labels, so an inner gap of 1e-3 is one of 1e-3 labels in a sequence of 50.
+    """
     from fenchel import set_threads
     from fenchel.costs import Hamming
     from fenchel.losses import CRF, Adversarial
@@ -110,23 +117,22 @@ def _training(quick: bool) -> list[Row]:
     ):
         objective = Objective(scorer, loss, v, 0.1, None)
         w, seconds, worst = scorer.zero_weights(), [], 0.0
-        objective.value_and_grad(w)
-        for t in range(1, passes + 1):  # averaged subgradient steps, whose length falls as training goes on
+        first, _ = objective.value_and_grad(w)
+        for t in range(1, passes + 1):  # steps short enough for the objective to fall: else nothing is warm-started
             start = time.perf_counter()
-            _, gradient = objective.value_and_grad(w)
+            value, gradient = objective.value_and_grad(w)
             seconds.append(time.perf_counter() - start)
             worst = max(worst, objective.inner_gap)
-            w = w - gradient * (2 / (0.1 * (t + 20)))
-        note = (
-            f"last half of {passes} passes; mean inner gap at most {worst:.1e}"
-            if worst
-            else f"last half of {passes} passes"
-        )
+            w = w - gradient * (2 / (0.1 * (t + 2000)))
+        note = f"last half of {passes} passes; objective from {first:.3g} to {value:.3g}"
+        if worst:
+            note += f"; mean inner gap at most {worst:.1e} wrong labels a sequence"
         rows.append(Row(name, tuple(seconds[passes // 2 :]), note=note))
     ratio = rows[1].median / rows[0].median
     why = (
-        "asked was 8: a Newton step costs about what ten forward-backward passes do (labels³ beside labels², where many labels "
-        "are in play), and a pass takes four to eight"
+        "asked was 8, about one Newton step: an example whose scores have changed takes about seven, each about nine "
+        "forward-backward passes (labels³ beside labels², with five of ten labels in play), and early passes, with all "
+        "labels in play, cost far more"
     )
     rows.append(Row("adversarial pass through a CRF pass", (ratio,), unit="times", note=why))
     return rows

@@ -549,7 +549,7 @@ def tree_game(
     """Both players' strategies: mu (in the layout of theta) and predictor (a row for each node).
 
     With ``warm`` these hold an earlier solution: where that is good enough still it stays, else its p is where the search
-    for what matters starts. n_iter counts Newton steps.
+    for what matters starts, unless its gap is so large that it would mislead. n_iter counts Newton steps.
     """
     most = 1
     for i in range(start, stop):
@@ -633,10 +633,17 @@ def tree_game(
             if best - worth <= enough:
                 value[i], risk[i], gap[i] = worth, part, max(best - worth, 0.0)
                 continue
-        # labellings of the solution are on average as near the best one as the gap, so few are much farther
+        # labellings of the solution are on average as near the best one as the gap, so few are much farther; of many nodes
+        # each adds a part of the gap only
         window = largest + enough
-        if warm:
-            window = min(window, max(3.0 * (best - worth), 0.05 * largest))
+        resumed = warm and best - worth < 0.5 * n * largest
+        if resumed:
+            window = min(window, max(min(3.0, 12.0 / n) * (best - worth), 0.05 * largest))
+        elif warm:  # scores have moved so far that the earlier p is no help
+            for v in range(n):
+                for b in range(k):
+                    added[v, b] = 0.0
+            best = _slacks(nodes, tables, order, up, up_edge, flip, tied, added, below, ahead, slack)
         gap[i] = np.inf
         least_gap, kept_value, kept_risk, failures = np.inf, 0.0, 0.0, 0
         for attempt in range(40):
@@ -688,7 +695,7 @@ def tree_game(
                 total = 0.0
                 for j in range(s):
                     x = 1.0 / s
-                    if warm or attempt > 0:
+                    if resumed or attempt > 0:
                         x = mine[v, answer[v, j]] + away * (x - mine[v, answer[v, j]])
                     p[v, j] = x
                     total += x
@@ -865,7 +872,7 @@ def tree_game(
             if gap[i] <= enough or n_iter[i] >= max_iter or failures > 4:
                 break
             # what is missing lies on labellings worth more than the value: those near the best by as much come in
-            window = max(3.0 * gap[i], 0.3 * window if attempt < 3 else 2.0 * window)
+            window = max(min(3.0, 9.0 / np.sqrt(n)) * gap[i], 0.3 * window if attempt < 3 else 3.0 * window)
         if not gap[i] <= enough:
             status[i] = UNFINISHED
             gap[i], value[i], risk[i] = least_gap, kept_value, kept_risk
