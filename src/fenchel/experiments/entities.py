@@ -77,7 +77,9 @@ def run(
         notes.append("Quick: the first 300 sentences only.")
     unfinished = sum(value["unfinished"] for value in values.values())
     if unfinished:
-        told = "1 training stopped before its" if unfinished == 1 else f"{unfinished:.0f} trainings stopped before their"
+        told = (
+            "1 training stopped before its" if unfinished == 1 else f"{unfinished:.0f} trainings stopped before their"
+        )
         notes.append(f"{told} duality gap was reached.")
     return {
         "title": "Dutch entities: precision, recall and F1",
