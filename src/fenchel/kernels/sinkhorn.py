@@ -373,11 +373,12 @@ def _scale(theta, tol, max_iter, u, v, gibbs, graph, point, a, c, sums, step, pi
     before = np.inf
     newton = False
     steps = 0
-    while off > tol and steps < max_iter:
+    aim = 0.9 * tol  # what is written is measured again, and rounded
+    while off > aim and steps < max_iter:
         steps += 1
         if not newton:
             rate = off / before
-            left = np.log(tol / off) / np.log(rate) if rate < 1.0 else np.inf
+            left = np.log(aim / off) / np.log(rate) if rate < 1.0 else np.inf
             newton = steps > 3 and left > _PATIENCE and steps > 3
         before = off
         if not newton:
