@@ -74,7 +74,7 @@ def _sorted_projection(theta: Array) -> Array:
 
 
 _WHY_BIG = "reading the scores and touching fresh memory for the answer is part of it: see the floor"
-_WHY_SORT = "NumPy's sort of rows of 100 took 15 ms where the target was set, and half of that here; ours is as it was"
+_WHY_SORT = "NumPy's sort of rows of 100 took 15 ms where the target was set, and half of that here"
 
 
 def _simplex(n: int, k: int, target: float) -> Case:
