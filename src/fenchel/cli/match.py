@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from .._core.errors import InvalidInput
 from .arguments import add_choice, count
-from .console import columns, duration, number
-from .task import Task
+from .console import columns
+from .task import Task, final_rows, training_state
 
 if TYPE_CHECKING:
     import argparse
@@ -169,12 +169,7 @@ class Match(Task):
             "seed": args.seed,
             "alpha": {"value": value, "chosen_by": by, "grid": grid},
             "held_out": held_out,
-            "final": {
-                "iterations": estimator.n_iter_,
-                "objective": estimator.objective_,
-                "duality_gap": estimator.dual_gap_,
-                "converged": bool(estimator.converged_),
-            },
+            "final": training_state(estimator),
             "seconds": {"final_fit": perf_counter() - began, "total": perf_counter() - start},
             "notes": notes,
         }
@@ -195,15 +190,7 @@ class Match(Task):
         if held:
             rows = [["", *_METRICS.values()], ["this model", *(f"{held[key]:.4f}" for key in _METRICS)]]
             parts.append(f"On {held['pairs_of_sets']} held-out pairs of sets\n" + columns(rows))
-        final, seconds = report["final"], report["seconds"]
-        rows = [
-            ["loss", report["loss"]],
-            ["alpha", f"{alpha['value']:g} (by {alpha['chosen_by']})".replace("by default", "default")],
-            ["iterations", str(final["iterations"])],
-            ["objective", number(final["objective"], 6)],
-            ["duality gap", number(final["duality_gap"], 2)],
-            ["time", f"{duration(seconds['final_fit'])}, all in all {duration(seconds['total'])}"],
-        ]
+        rows = final_rows(report)
         parts.append("Final fit on all pairs of sets\n" + columns(rows, header=False, left=2))
         parts += [f"Note: {note}" for note in report["notes"]]
         return "\n\n".join(parts)
@@ -236,10 +223,7 @@ class Match(Task):
         return {
             "weights": dict(weights),
             **{key: getattr(estimator, key) for key in ("loss", "unmatched", "alpha")},
-            "iterations": estimator.n_iter_,
-            "objective": estimator.objective_,
-            "duality_gap": estimator.dual_gap_,
-            "converged": bool(estimator.converged_),
+            **training_state(estimator),
         }
 
     def headline(self, report: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from .._core import registry
 from .._core.errors import InvalidInput
 from .arguments import add_choice
 from .console import columns, duration, number
-from .task import Task
+from .task import Task, training_state
 
 if TYPE_CHECKING:
     import argparse
@@ -222,10 +222,7 @@ class TableTask(Task):
             "held_out": held_out,
             "final": {
                 "rows": n,
-                "iterations": fitted.n_iter_,
-                "objective": fitted.objective_,
-                "duality_gap": fitted.dual_gap_,
-                "converged": bool(fitted.converged_),
+                **training_state(fitted),
             },
             "seconds": {**seconds, "total": perf_counter() - start},
             "notes": final.encoder.notes_ + notes,
@@ -309,10 +306,7 @@ class TableTask(Task):
             self.names_key: model.classes_.tolist(),
             **self.how(estimator),
             "alpha": estimator.alpha,
-            "iterations": estimator.n_iter_,
-            "objective": estimator.objective_,
-            "duality_gap": estimator.dual_gap_,
-            "converged": bool(estimator.converged_),
+            **training_state(estimator),
         }
 
     def headline(self, report: dict[str, Any]) -> dict[str, Any]:

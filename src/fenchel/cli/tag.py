@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from .._core.errors import InvalidInput
 from .arguments import add_choice, count
-from .console import columns, duration, number
-from .task import Task
+from .console import columns
+from .task import Task, final_rows, training_state
 
 if TYPE_CHECKING:
     import argparse
@@ -191,12 +191,7 @@ class Tag(Task):
             "seed": args.seed,
             "alpha": {"value": value, "chosen_by": by, "grid": grid},
             "held_out": held_out,
-            "final": {
-                "iterations": fitted.n_iter_,
-                "objective": fitted.objective_,
-                "duality_gap": fitted.dual_gap_,
-                "converged": bool(fitted.converged_),
-            },
+            "final": training_state(fitted),
             "seconds": {
                 "alpha": chosen_in,
                 "final_fit": perf_counter() - began,
@@ -225,16 +220,8 @@ class Tag(Task):
                 [f"always {held['baseline']['answer']}", *(f"{held['baseline'].get(key, 0.0):.4f}" for key in metrics)]
             )
             parts.append(f"On {held['sentences']} held-out sentences\n" + columns(rows))
-        final, seconds = report["final"], report["seconds"]
-        rows = [
-            ["loss", report["loss"]],
-            ["alpha", f"{alpha['value']:g} (by {alpha['chosen_by']})".replace("by default", "default")],
-            ["iterations", str(final["iterations"])],
-            ["objective", number(final["objective"], 6)],
-            ["duality gap", number(final["duality_gap"], 2)],
-            ["weights", str(report["weights"])],
-            ["time", f"{duration(seconds['final_fit'])}, all in all {duration(seconds['total'])}"],
-        ]
+        rows = final_rows(report)
+        rows.insert(-1, ["weights", str(report["weights"])])
         parts.append("Final fit on all sentences\n" + columns(rows, header=False, left=2))
         parts += [f"Note: {note}" for note in report["notes"]]
         return "\n\n".join(parts)
@@ -270,10 +257,7 @@ class Tag(Task):
             "columns": model.columns,
             "features": estimator.n_features_in_,
             **{key: getattr(estimator, key) for key in ("loss", "cost", "constraints", "alpha")},
-            "iterations": estimator.n_iter_,
-            "objective": estimator.objective_,
-            "duality_gap": estimator.dual_gap_,
-            "converged": bool(estimator.converged_),
+            **training_state(estimator),
         }
 
     def headline(self, report: dict[str, Any]) -> dict[str, Any]:

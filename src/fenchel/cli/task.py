@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from .console import duration, number
+
 if TYPE_CHECKING:
     import argparse
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from .model import TableModel
     from .progress import Progress
 
-__all__ = ["Task"]
+__all__ = ["Task", "final_rows", "training_state"]
 
 
 class Task(ABC):
@@ -100,3 +102,26 @@ class Task(ABC):
     @abstractmethod
     def headline(self, report: dict[str, Any]) -> dict[str, Any]:
         """The scores on held-out rows that ``fenchel info`` shows, by their titles."""
+
+
+def training_state(estimator: Any) -> dict[str, Any]:
+    """How far a fitted estimator was trained, for reports."""
+    return {
+        "iterations": estimator.n_iter_,
+        "objective": estimator.objective_,
+        "duality_gap": estimator.dual_gap_,
+        "converged": bool(estimator.converged_),
+    }
+
+
+def final_rows(report: dict[str, Any]) -> list[list[str]]:
+    """The rows on the final fit in a summary: what was trained, how far, and how long it took."""
+    alpha, final, seconds = report["alpha"], report["final"], report["seconds"]
+    return [
+        ["loss", report["loss"]],
+        ["alpha", f"{alpha['value']:g} (by {alpha['chosen_by']})".replace("by default", "default")],
+        ["iterations", str(final["iterations"])],
+        ["objective", number(final["objective"], 6)],
+        ["duality gap", number(final["duality_gap"], 2)],
+        ["time", f"{duration(seconds['final_fit'])}, all in all {duration(seconds['total'])}"],
+    ]
