@@ -365,8 +365,11 @@ def _fill() -> None:
         "smoothed_game", "Structure, Cost", f"{g}.smoothed:SmoothedGame", "accelerated steps, from two projections"
     )
     register("game", "Cube, Hamming", f"{g}.product:CubeGame", "label by label, O(k)")
-    for structure in ("Arborescence", "DependencyTree"):
-        register("game", f"{structure}, Hamming", f"{g}.tree:TreeGame", "interior points, and cuts by maximum flows")
+    for structure in ("Arborescence", "DependencyTree", "Arborescences", "DependencyTrees"):
+        for kind in ("game", "smoothed_game"):
+            register(
+                kind, f"{structure}, Hamming", f"{g}.tree:TreeGame", "interior points, and cuts by maximum flows"
+            )
     register("game", "Family, Cost", f"{g}.family:FamilyGame", "member by member")
     register("game", "Structure, Cost", f"{g}.double_oracle:DoubleOracle", "best answers in turn, from an argmax")
 
