@@ -68,8 +68,12 @@ class DependencyParser(LinearEstimator):
     decoding : {"risk", "weights"}, default="risk"
         Answer with the tree of least expected number of wrong heads under the model's marginals, or with that of highest score
         (always so for the hinge).
-    alpha : float or "cv", default=1e-2
-        The strength of the ridge penalty on the mean loss; "cv" chooses it by five-fold cross-validation of wrong heads.
+    alpha : float, function or "cv", default=1e-2
+        The strength of the penalty on the mean loss, or a function of the number of sentences that gives it (as
+        ``lambda m: m**-0.25``); "cv" chooses it by five-fold cross-validation of wrong heads.
+    penalty : {"l2", "norm"}, default="l2"
+        alpha/2 ‖w‖², or alpha ‖w‖: with the robust loss alpha is then the radius of the ball of moments, by how much the
+        adversary may move the mean features of the training sentences. Both have the same solutions, for other alphas.
     label_alpha : float, default=1e-5
         That of the labels' model, on its mean loss over words.
     hashed : int, default=2**18
@@ -125,7 +129,8 @@ class DependencyParser(LinearEstimator):
         labels: bool = True,
         single_root: bool = True,
         decoding: str = "risk",
-        alpha: float | str = 1e-2,
+        alpha: Any = 1e-2,
+        penalty: str = "l2",
         label_alpha: float = 1e-5,
         hashed: int = 2**18,
         solver: Any = "auto",
@@ -141,6 +146,7 @@ class DependencyParser(LinearEstimator):
         self.single_root = single_root
         self.decoding = decoding
         self.alpha = alpha
+        self.penalty = penalty
         self.label_alpha = label_alpha
         self.hashed = hashed
         self.solver = solver

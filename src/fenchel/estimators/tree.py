@@ -38,9 +38,10 @@ _DECODINGS = ("risk", "weights")
 class TreePredictor(LinearEstimator):
     """A linear model of trees: parses, hierarchies, networks, from features of nodes or of arcs.
 
-    A tree scores Σ ⟨w, x_a⟩ over its arcs a. Training minimises the mean of S(θ; y) + alpha/2 ‖w‖²; S is the loss of a
-    conditional random field ("crf"), the adversarial loss of the number of wrong arcs, whose minimiser gives Bayes-optimal
-    answers where scores can be anything ("adversarial"), the structured hinge ("hinge") or SparseMAP ("sparsemap").
+    A tree scores Σ ⟨w, x_a⟩ over its arcs a. Training minimises the mean of S(θ; y) + alpha/2 ‖w‖² (or alpha ‖w‖); S is the
+    loss of a conditional random field ("crf"), the adversarial loss of the number of wrong arcs, whose minimiser gives
+    Bayes-optimal answers where scores can be anything ("adversarial"), the structured hinge ("hinge") or SparseMAP
+    ("sparsemap").
 
     ``X`` is a list with an item for each tree, of any sizes. An item is an array (n, a) of features of its nodes, from which
     arcs get the products of all pairs of a feature of the head and one of the other node, constants among them (that of the
@@ -58,8 +59,12 @@ class TreePredictor(LinearEstimator):
     decoding : {"risk", "weights"}, default="risk"
         Answer with the tree of least expected number of wrong arcs under the model's marginals, or with that of highest
         score.
-    alpha : float or "cv", default=1e-3
-        The strength of the ridge penalty on the mean loss; "cv" chooses it by five-fold cross-validation of wrong arcs.
+    alpha : float, function or "cv", default=1e-3
+        The strength of the penalty on the mean loss, or a function of the number of trees that gives it (as
+        ``lambda m: m**-0.25``); "cv" chooses it by five-fold cross-validation of wrong arcs.
+    penalty : {"l2", "norm"}, default="l2"
+        alpha/2 ‖w‖², or alpha ‖w‖: with the adversarial loss alpha is then the radius of the ball of moments, by how much
+        the adversary may move the mean features of the training trees. Both have the same solutions, for other alphas.
     strength : float, default=1.0
         Scales the regularizer of "crf" and "sparsemap": larger values make softer predictions.
     solver : {"auto", "lbfgs", "bcfw", ...} or Solver, default="auto"
@@ -115,7 +120,8 @@ class TreePredictor(LinearEstimator):
         *,
         kind: str = "single_root",
         decoding: str = "risk",
-        alpha: float | str = 1e-3,
+        alpha: Any = 1e-3,
+        penalty: str = "l2",
         strength: float = 1.0,
         solver: Any = "auto",
         tol: float = 1e-4,
@@ -128,6 +134,7 @@ class TreePredictor(LinearEstimator):
         self.kind = kind
         self.decoding = decoding
         self.alpha = alpha
+        self.penalty = penalty
         self.strength = strength
         self.solver = solver
         self.tol = tol
