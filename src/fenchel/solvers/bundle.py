@@ -206,6 +206,7 @@ class _Planes:
         self.products = self.state.slopes @ self.state.slopes.T
         self.near_weights = self.state.weights.copy()
         self.length = 0.0
+        self.room: Array | None = None
 
     def add(self, point: _Point) -> Array:
         """The plane that touches the mean loss at a point; its slope."""
@@ -219,7 +220,12 @@ class _Planes:
         products[m, :m] = products[:m, m] = s.slopes @ slope
         products[m, m] = slope @ slope
         self.products = products
-        s.slopes = np.vstack([s.slopes, slope])
+        if self.room is None or s.slopes.base is not self.room or len(self.room) == m:
+            # where weights are many, a copy of all slopes for each new one would take most of the time
+            self.room = np.empty((min(max(2 * m, 8), self.memory), slope.size))
+            self.room[:m] = s.slopes
+        self.room[m] = slope
+        s.slopes = self.room[: m + 1]
         s.offsets = np.append(s.offsets, point.mean_loss - slope @ point.w.ravel())
         s.weights = np.append(s.weights, 0.0 if m else 1.0)
         self.near_weights = np.append(self.near_weights, 0.0 if m else 1.0)
