@@ -257,6 +257,14 @@ def _fill() -> None:
              "a conditional random field with the cost added to the scores", "SoftmaxMargin(Simplex(4), ZeroOne())",
              "SoftmaxMargin(Cube(3), Hamming())", "SoftmaxMargin(Chain(3, 2), Hamming())",
              "SoftmaxMargin(DependencyTrees(), Hamming())")  # fmt: skip
+    register("loss", "minimum_risk", "fenchel.losses.minimum_risk:MinimumRisk",
+             "the expected cost of a draw from the Gibbs distribution; not convex", "MinimumRisk(Simplex(4), ZeroOne())",
+             "MinimumRisk(OrderSimplex(4), Absolute())", "MinimumRisk(Cube(3), Hamming(), strength=2.0)",
+             "MinimumRisk(Chain(3, 2), Hamming())", "MinimumRisk(DependencyTrees(), Hamming())",
+             "MinimumRisk(SpanningTree(4), Hamming())")  # fmt: skip
+    register("loss", "head_selection", "fenchel.losses.head_selection:HeadSelection",
+             "each word of a tree chooses its head by itself: cross-entropy", "HeadSelection(DependencyTrees())",
+             "HeadSelection(Arborescence(2, labels=2))")  # fmt: skip
     register("loss", "smooth_hinge", "fenchel.losses.smooth_hinge:SmoothHinge",
              "a smooth hinge on the margin between the true class and the others", "SmoothHinge(Simplex(3))")  # fmt: skip
     register(

@@ -24,10 +24,13 @@ from ..costs.cost_matrix import CostMatrix
 from ..costs.own import CostFunction
 from ..decoders.base import Decoder
 from ..losses.base import Loss, Output
+from ..losses.minimum_risk import MinimumRisk
+from ..losses.named import CRF
 from ..scorers.base import Scorer
 from ..scorers.kernel import Expansion, Kernel
 from ..scorers.linear import Linear
 from ..solvers.base import PENALTIES, Callback, Progress, Result, Solver
+from ..solvers.lbfgs import LBFGS
 from ..solvers.pegasos import Pegasos
 from ..solvers.sgd import StreamState, stream_steps
 
@@ -124,8 +127,23 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
             )
 
     def _first_weights(self, X: Any, v: Array, loss: Loss, sample_weight: Array | None) -> Array | None:
-        """Weights to start from, None for zeros."""
-        return None
+        """Weights to start from, None for zeros; of the minimum risk, which is not convex, those of the CRF."""
+        if not isinstance(loss, MinimumRisk):
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return (
+                LBFGS(tol=self.tol, max_iter=self.max_iter)
+                .minimize(
+                    self._training_scorer(X, loss),
+                    CRF(loss.structure, loss.strength),
+                    v,
+                    self.alpha_,
+                    penalty=self.penalty,
+                    sample_weight=sample_weight,
+                )
+                .w
+            )
 
     def _keep(self, result: Result, loss: Loss) -> None:
         self.loss_ = loss
