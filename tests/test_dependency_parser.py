@@ -99,11 +99,13 @@ def test_sparse_pairs_score_as_dense_ones():
     assert thin.gram(1.0) is None
 
 
-@pytest.mark.parametrize("loss", ["crf", "softmax-margin", "hinge", "robust-stochastic"])
+@pytest.mark.parametrize(
+    "loss", ["crf", "softmax-margin", "head-selection", "minimum-risk", "hinge", "robust-stochastic"]
+)
 def test_each_loss_learns_the_grammar(loss, tmp_path):
     game = loss == "robust-stochastic"  # each step plays a game for each sentence
     train, test = small_treebank(10 if game else 40, random_state=0), small_treebank(40, random_state=1)
-    parser = DependencyParser(loss, alpha=0.1 if loss in ("crf", "softmax-margin") else 1.0, tol=0.1).fit(train)
+    parser = DependencyParser(loss, alpha=1.0 if game or loss == "hinge" else 0.1, tol=0.1).fit(train)
     assert parser.converged_
     parses = parser.predict(test)
     scores = attachment_scores(test, parses)
@@ -114,7 +116,7 @@ def test_each_loss_learns_the_grammar(loss, tmp_path):
     for s, mu in zip(test, parser.predict_marginals(test), strict=True):
         assert mu.shape == (len(s), len(s) + 1)
         assert np.allclose(mu.sum(axis=1), 1)
-        assert np.isclose(mu[:, 0].sum(), 1)
+        assert loss == "head-selection" or np.isclose(mu[:, 0].sum(), 1)
     fenchel.save(parser, tmp_path / "parser")
     again = fenchel.load(tmp_path / "parser").predict(test)
     assert [str(s) for s in again] == [str(s) for s in parses]

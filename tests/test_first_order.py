@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
+from fenchel import AdversarialClassifier, FenchelYoungClassifier
 from fenchel.costs import Absolute, Hamming, ZeroOne
 from fenchel.errors import IncompatiblePair, InvalidInput
 from fenchel.losses import CRF, Adversarial, AllThresholds, FenchelYoung, Hinge
@@ -205,6 +206,124 @@ def test_solvers_say_which_penalty_and_which_loss_they_take():
     for wrong in (lambda: Adam(decay=(1.0, 0.9)), lambda: SGD(learning_rate="fast"), lambda: Pegasos(sampling="all")):
         with pytest.raises(InvalidInput):
             wrong()
+
+
+# -- the norm itself ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("alpha", [0.5, 0.1, 0.01])
+def test_the_norm_as_penalty_is_minimised_and_every_gap_is_a_bound(alpha, weighted):
+    X, v = problem(Simplex(3), n=60, d=4)
+    weights = np.random.default_rng(1).integers(0, 4, len(X)).astype(float) if weighted else None
+    p = np.full(len(X), 1 / len(X)) if weights is None else weights / weights.sum()
+    scorer = Linear(X, (3,))
+    for loss, solvers in (
+        (FenchelYoung(Simplex(3), "kl"), [LBFGS(tol=1e-6), Proximal(tol=1e-6), Bundle(tol=1e-5)]),
+        (FenchelYoung(Simplex(3), "euclidean"), [LBFGS(tol=1e-6), Proximal(tol=1e-6), Bundle(tol=1e-5)]),
+        (Adversarial(Simplex(3), ZeroOne()), [Bundle(tol=1e-5), Bundle(tol=1e-4, memory=8)]),
+    ):
+
+        def whole(w, loss=loss):
+            w = w.reshape(4, 3)
+            return p @ loss.value(scorer.scores(w), v) + alpha * np.linalg.norm(w)
+
+        # the truth from a method that knows no derivatives, from many starts, and zero
+        rng = np.random.default_rng(0)
+        found = [minimize(whole, rng.normal(size=12) * 0.3, method="Powell", options={"xtol": 1e-8}) for _ in range(3)]
+        least = min(whole(np.zeros(12)), *(r.fun for r in found))
+        for solver in solvers:
+            result = solver.minimize(scorer, loss, v, alpha, penalty="norm", sample_weight=weights)
+            assert result.converged
+            assert result.value == pytest.approx(whole(result.w))
+            assert result.value <= least * (1 + 1e-4)
+            for _, value, gap in result.history:
+                assert value - gap <= least + 1e-12
+
+
+def test_zero_weights_are_found_exactly_and_at_once_where_the_radius_is_large():
+    X, v = problem(Simplex(3))
+    scorer = Linear(X, (3,))
+    for loss in (Adversarial(Simplex(3), ZeroOne()), FenchelYoung(Simplex(3), "kl")):
+        value, gradient = Objective(scorer, loss, v, 0.0, None).mean_loss(scorer.zero_weights())
+        radius = float(np.linalg.norm(gradient))
+        solvers = [Bundle()] if not loss.differentiable else [Bundle(), LBFGS(), Proximal()]
+        for solver in solvers:
+            for start in (None, np.ones((4, 3))):
+                found = solver.minimize(scorer, loss, v, 1.01 * radius, penalty="norm", start=start)
+                assert found.converged
+                if (
+                    isinstance(solver, Bundle | LBFGS) or start is None
+                ):  # Proximal comes down from its start step by step
+                    assert not found.w.any()
+                assert found.value == pytest.approx(value, rel=1e-3)
+            if loss.differentiable:  # there the radius is the least that zero is best for
+                assert solver.minimize(scorer, loss, v, 0.8 * radius, penalty="norm").w.any()
+
+
+def test_zero_at_a_kink_needs_a_mixture_of_subgradients():
+    # at w = 0 every subgradient that the hinge answers with is longer than the radius, but some mixture is not
+    X = np.array([[1.0], [1.0], [-1.0], [-1.0]])
+    v = np.eye(2)[[0, 1, 0, 1]]
+    loss, scorer = Hinge(Simplex(2), ZeroOne()), Linear(X + 0.01, (2,))
+    found = Bundle(tol=1e-8).minimize(scorer, loss, v, 0.05, penalty="norm")
+    assert found.converged
+    assert found.value == pytest.approx(1.0)
+    assert not found.w.any()
+
+
+def test_the_norm_and_its_square_have_the_same_minima():
+    X, v = problem(Simplex(3), n=80, d=5)
+    scorer, loss = Linear(X, (3,)), Adversarial(Simplex(3), ZeroOne())
+    radius = 0.05
+    norm = Bundle(tol=1e-8).minimize(scorer, loss, v, radius, penalty="norm")
+    size = float(np.linalg.norm(norm.w))
+    square = Bundle(tol=1e-8).minimize(scorer, loss, v, radius / size)
+    np.testing.assert_allclose(norm.w, square.w, atol=1e-3)
+    assert norm.value == pytest.approx(square.value + radius * size / 2, rel=1e-6)
+    # planes are those of the loss, whatever the penalty
+    again = Bundle(tol=1e-6).minimize(scorer, loss, v, radius / size, dual=norm.dual)
+    assert again.converged
+    assert again.n_iter < square.n_iter
+    back = Bundle(tol=1e-6).minimize(scorer, loss, v, radius, penalty="norm", dual=again.dual)
+    assert back.converged
+    assert back.value == pytest.approx(norm.value, rel=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::fenchel.errors.ConvergenceWarning")
+def test_stochastic_steps_go_down_the_norm_too():
+    X, v = problem(Simplex(3), n=120, d=6)
+    scorer, loss = Linear(X, (3,)), FenchelYoung(Simplex(3), "euclidean")
+    best = LBFGS(tol=1e-8).minimize(scorer, loss, v, 0.1, penalty="norm")
+    found = SGD(max_iter=100, random_state=0).minimize(scorer, loss, v, 0.1, penalty="norm")
+    assert found.value - found.gap <= best.value + 1e-10 <= found.value + 2e-10
+    assert found.value <= 1.01 * best.value
+
+
+def test_a_radius_of_zero_is_no_penalty():
+    X, v = problem(Simplex(3))
+    scorer, loss = Linear(X, (3,)), FenchelYoung(Simplex(3), "kl")
+    plain, norm = (LBFGS().minimize(scorer, loss, v, 0.0, penalty=p) for p in ("l2", "norm"))
+    np.testing.assert_array_equal(plain.w, norm.w)
+    with pytest.raises(InvalidInput, match="alpha is 0"):
+        Bundle().minimize(scorer, loss, v, 0.0, penalty="norm")
+
+
+def test_an_alpha_that_depends_on_the_number_of_examples():
+    X, v = problem(Simplex(3))
+    y = v.argmax(axis=1)
+    for penalty in ("l2", "norm"):
+        model = FenchelYoungClassifier(alpha=lambda m: m**-0.25).fit(X, y)
+        assert model.alpha_ == pytest.approx(len(X) ** -0.25)
+        model = AdversarialClassifier(alpha=lambda m: m**-0.25, penalty=penalty).fit(X, y)
+        assert model.alpha_ == pytest.approx(len(X) ** -0.25)
+        assert model.converged_
+    with pytest.raises(InvalidInput, match=r"alpha\(50\) is -1"):
+        FenchelYoungClassifier(alpha=lambda m: -1.0).fit(X, y)
+    with pytest.raises(InvalidInput, match="partial_fit does not know how many"):
+        FenchelYoungClassifier(alpha=lambda m: 1.0).partial_fit(X, y, classes=[0, 1, 2])
+    with pytest.raises(InvalidInput, match="penalty is 'ridge', expected one of 'l2', 'l1', 'norm'"):
+        AdversarialClassifier(penalty="ridge").fit(X, y)
 
 
 # -- thresholds that share a direction ---------------------------------------------------------------------------------

@@ -29,7 +29,6 @@ from fenchel.nn import (  # noqa: E402
     native,
 )
 from fenchel.nn.batches import as_tensor, numbers  # noqa: E402
-from fenchel.nn.derivatives import derivative_product  # noqa: E402
 from fenchel.scorers import Linear  # noqa: E402
 from fenchel.solvers import LBFGS  # noqa: E402
 from fenchel.structures import (  # noqa: E402
@@ -55,6 +54,7 @@ from fenchel.structures import (  # noqa: E402
     Simplex,
     SpanningTree,
 )
+from fenchel.structures.derivatives import derivative_product  # noqa: E402
 from fenchel.structures.examples import example_argmax  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::fenchel.errors.ConvergenceWarning")]

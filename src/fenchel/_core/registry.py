@@ -257,6 +257,14 @@ def _fill() -> None:
              "a conditional random field with the cost added to the scores", "SoftmaxMargin(Simplex(4), ZeroOne())",
              "SoftmaxMargin(Cube(3), Hamming())", "SoftmaxMargin(Chain(3, 2), Hamming())",
              "SoftmaxMargin(DependencyTrees(), Hamming())")  # fmt: skip
+    register("loss", "minimum_risk", "fenchel.losses.minimum_risk:MinimumRisk",
+             "the expected cost of a draw from the Gibbs distribution; not convex", "MinimumRisk(Simplex(4), ZeroOne())",
+             "MinimumRisk(OrderSimplex(4), Absolute())", "MinimumRisk(Cube(3), Hamming(), strength=2.0)",
+             "MinimumRisk(Chain(3, 2), Hamming())", "MinimumRisk(DependencyTrees(), Hamming())",
+             "MinimumRisk(SpanningTree(4), Hamming())")  # fmt: skip
+    register("loss", "head_selection", "fenchel.losses.head_selection:HeadSelection",
+             "each word of a tree chooses its head by itself: cross-entropy", "HeadSelection(DependencyTrees())",
+             "HeadSelection(Arborescence(2, labels=2))")  # fmt: skip
     register("loss", "smooth_hinge", "fenchel.losses.smooth_hinge:SmoothHinge",
              "a smooth hinge on the margin between the true class and the others", "SmoothHinge(Simplex(3))")  # fmt: skip
     register(
@@ -524,6 +532,8 @@ def _fill() -> None:
              "surrogate regret of online learners by structure, step rule and decoder, beside its bounds")  # fmt: skip
     register("experiment", "projection-convergence", f"{x}.projection_convergence:run",
              "trees: how fast methods of projection converge (Li et al. 2022, figure 1)")  # fmt: skip
+    register("experiment", "robust-theory", f"{x}.robust_theory:run",
+             "moment-robust trees: what is proved, measured on known populations (Li et al. 2022, section 3.5)")  # fmt: skip
     register("experiment", "neural-parsing", f"{x}.neural_parsing:run",
              "parsing from few sentences: losses for the last layer of a network (needs PyTorch)")  # fmt: skip
     register("experiment", "lower-bound", f"{x}.lower_bound:run",

@@ -22,8 +22,14 @@ __all__ = ["Parse", "compare_files", "is_treebank", "show_scores"]
 _LOSSES = {
     "crf": "the conditional random field over trees",
     "softmax-margin": "the same with wrong heads added to the scores",
+    "head-selection": "the cross-entropy of each word's head by itself; the fastest",
+    "minimum-risk": "the expected number of wrong heads; not convex",
     "hinge": "the structured hinge",
     "robust-stochastic": "the moment-robust loss; slow, for small treebanks",
+}
+_PENALTIES = {
+    "l2": "alpha/2 times the squared norm of the weights",
+    "norm": "alpha times the norm, the moment ball's radius",
 }
 _DECODINGS = {"risk": "fewest expected wrong heads", "weights": "highest score"}
 _ALPHAS = (1e-1, 1e-2, 1e-3)
@@ -57,6 +63,7 @@ class Parse(Task):
 
     def add_arguments(self, group: argparse._ArgumentGroup) -> None:
         add_choice(group, "loss", _LOSSES, "what training minimises", told=_LOSSES)
+        add_choice(group, "penalty", _PENALTIES, "what weights cost", told=_PENALTIES)
         add_choice(group, "decoding", _DECODINGS, "the answer", told=_DECODINGS)
         group.add_argument(
             "--many-roots", action="store_true", help="any number of words may hang on the root, in place of one"
@@ -94,6 +101,7 @@ class Parse(Task):
         sentences = table.sentences
         estimator = DependencyParser(
             args.loss,
+            penalty=args.penalty,
             decoding=args.decoding,
             single_root=not args.many_roots,
             tol=args.tol,
@@ -146,6 +154,7 @@ class Parse(Task):
             "words": sum(map(len, sentences)),
             "labels": fitted.labels_.tolist(),
             "loss": args.loss,
+            "penalty": args.penalty,
             "decoding": args.decoding,
             "seed": args.seed,
             "alpha": {"value": value, "chosen_by": by, "grid": grid},
@@ -197,7 +206,7 @@ class Parse(Task):
         return {
             "labels": estimator.labels_.tolist(),
             "features": estimator.n_features_in_,
-            **{key: getattr(estimator, key) for key in ("loss", "decoding", "single_root", "alpha")},
+            **{key: getattr(estimator, key) for key in ("loss", "penalty", "decoding", "single_root", "alpha")},
             **training_state(estimator),
         }
 

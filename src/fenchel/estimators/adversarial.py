@@ -48,8 +48,8 @@ class AdversarialClassifier(ScoredClassifier):
         ``predict`` gives the likeliest answer under p*, or the class of the highest score.
     alpha : float or "cv", default=1e-3
         The strength of the penalty on the mean loss; "cv" chooses it by five-fold cross-validation of the cost.
-    penalty : {"l2", "l1"}, default="l2"
-        alpha/2 ‖W‖² or alpha ‖W‖₁. The solvers "proximal" (with ``smoothing``), "adam" and "sgd" take l1.
+    penalty : {"l2", "l1", "norm"}, default="l2"
+        alpha/2 ‖W‖², alpha ‖W‖₁ or alpha ‖W‖₂. The solvers "proximal" (with ``smoothing``), "adam" and "sgd" take l1.
     smoothing : float, default=0.0
         Adds smoothing/2 ‖·‖² for each player, which makes the loss smooth, for "lbfgs" and "proximal".
     fit_intercept : bool, default=True

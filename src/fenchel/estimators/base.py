@@ -24,10 +24,13 @@ from ..costs.cost_matrix import CostMatrix
 from ..costs.own import CostFunction
 from ..decoders.base import Decoder
 from ..losses.base import Loss, Output
+from ..losses.minimum_risk import MinimumRisk
+from ..losses.named import CRF
 from ..scorers.base import Scorer
 from ..scorers.kernel import Expansion, Kernel
 from ..scorers.linear import Linear
-from ..solvers.base import Callback, Progress, Result, Solver
+from ..solvers.base import PENALTIES, Callback, Progress, Result, Solver
+from ..solvers.lbfgs import LBFGS
 from ..solvers.pegasos import Pegasos
 from ..solvers.sgd import StreamState, stream_steps
 
@@ -88,12 +91,16 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         """Fit the weights for checked inputs and truths v, and set the fitted attributes."""
         if isinstance(self.alpha, str) and self.alpha != "cv":
-            raise InvalidInput(f"alpha is {self.alpha!r}, expected a number >= 0 or 'cv'")
-        if self.alpha != "cv":
-            check_finite_positive(self.alpha, "alpha", zero=True)
+            raise InvalidInput(
+                f"alpha is {self.alpha!r}, expected a number >= 0, a function of the number of examples, or 'cv'"
+            )
+        alpha = self.alpha(len(v)) if callable(self.alpha) else self.alpha
+        if alpha != "cv":
+            check_finite_positive(alpha, "alpha" if alpha is self.alpha else f"alpha({len(v)})", zero=True)
+        check_choice(self.penalty, "penalty", PENALTIES)
         check_count(self.verbose, "verbose", minimum=0)
         scorer = self._training_scorer(X, loss)
-        self.alpha_ = self._choose_alpha(scorer, loss, v, sample_weight) if self.alpha == "cv" else float(self.alpha)
+        self.alpha_ = self._choose_alpha(scorer, loss, v, sample_weight) if alpha == "cv" else float(alpha)
         start, dual = self._warm_weights(scorer, v) if self.warm_start else (None, None)
         if start is None and dual is None:
             start = self._first_weights(X, v, loss, sample_weight)
@@ -120,8 +127,23 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
             )
 
     def _first_weights(self, X: Any, v: Array, loss: Loss, sample_weight: Array | None) -> Array | None:
-        """Weights to start from, None for zeros."""
-        return None
+        """Weights to start from, None for zeros; of the minimum risk, which is not convex, those of the CRF."""
+        if not isinstance(loss, MinimumRisk):
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return (
+                LBFGS(tol=self.tol, max_iter=self.max_iter)
+                .minimize(
+                    self._training_scorer(X, loss),
+                    CRF(loss.structure, loss.strength),
+                    v,
+                    self.alpha_,
+                    penalty=self.penalty,
+                    sample_weight=sample_weight,
+                )
+                .w
+            )
 
     def _keep(self, result: Result, loss: Loss) -> None:
         self.loss_ = loss
@@ -142,6 +164,8 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
             )
         if self.alpha == "cv":
             raise InvalidInput("partial_fit cannot choose alpha by cross-validation; give a number")
+        if callable(self.alpha):
+            raise InvalidInput("partial_fit does not know how many examples there will be; give alpha as a number")
         if self.penalty != "l2":
             raise InvalidInput(f"partial_fit takes the l2 penalty, but penalty is {self.penalty!r}; use fit")
         self.alpha_ = alpha = check_finite_positive(self.alpha, "alpha", zero=not pegasos)
@@ -266,7 +290,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         """What ``solver="auto"`` takes."""
         if self.penalty == "l1":
             return "proximal" if loss.differentiable else "adam"
-        return "lbfgs" if loss.differentiable else "bcfw"
+        return "lbfgs" if loss.differentiable else "bundle" if self.penalty == "norm" else "bcfw"
 
     def _iterations(self, solver: str) -> int:
         """The most iterations of the solver of this name."""

@@ -65,8 +65,8 @@ class MarginClassifier(ScoredClassifier):
     alpha : float or "cv", default=1e-3
         The strength of the penalty on the mean loss; "cv" chooses it by five-fold cross-validation of the cost.
         scikit-learn's C is 1 / (alpha · rows).
-    penalty : {"l2", "l1"}, default="l2"
-        alpha/2 ‖W‖² or alpha ‖W‖₁, which the solvers "adam" and "sgd" take.
+    penalty : {"l2", "l1", "norm"}, default="l2"
+        alpha/2 ‖W‖², alpha ‖W‖₁, which the solvers "adam" and "sgd" take, or alpha ‖W‖₂.
     fit_intercept, intercept_scaling, class_weight, kernel, kernel_params
         As in :class:`AdversarialClassifier`.
     solver : {"auto", "bundle", "bcfw", "pegasos", "adam", "sgd"} or Solver, default="auto"

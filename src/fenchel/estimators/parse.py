@@ -21,7 +21,9 @@ from ..decoders.calibrated import Calibrated
 from ..decoders.map import MAP
 from ..losses.adversarial import Adversarial
 from ..losses.base import Loss, Output
+from ..losses.head_selection import HeadSelection
 from ..losses.margin import Hinge
+from ..losses.minimum_risk import MinimumRisk
 from ..losses.named import CRF
 from ..losses.softmax_margin import SoftmaxMargin
 from ..scorers.base import Scorer
@@ -33,7 +35,7 @@ from .classify import FenchelYoungClassifier
 
 __all__ = ["DependencyParser"]
 
-_LOSSES = ("crf", "softmax-margin", "hinge", "robust-stochastic")
+_LOSSES = ("crf", "softmax-margin", "head-selection", "minimum-risk", "hinge", "robust-stochastic")
 _DECODINGS = ("risk", "weights")
 _LABEL_COLUMNS = 2**14
 
@@ -43,7 +45,9 @@ class DependencyParser(LinearEstimator):
 
     A parse scores Σ ⟨w, x_hm⟩ over its arcs from heads h to words m. Training minimises the mean over sentences of
     S(θ; y) + alpha/2 ‖w‖². S is the loss of a conditional random field over trees ("crf"), the same with the number of wrong
-    heads added to the scores ("softmax-margin"), the structured hinge of that number ("hinge"), or the moment-robust loss
+    heads added to the scores ("softmax-margin"), the cross-entropy of each word's head by itself ("head-selection"), the
+    expected number of wrong heads of a draw from the field ("minimum-risk", which is not convex: it starts at the
+    field's weights and ends where it is flat), the structured hinge of that number ("hinge"), or the moment-robust loss
     ("robust-stochastic"): the adversarial loss of that number, max over q of min over p of E[wrong heads] + ⟨θ, q − φ(y)⟩,
     with p and q distributions over trees. With the squared norm it is the dual of the game against an adversary whose mean
     features are near those of the training sentences. Labels are told by a second linear model, a logistic one, of each
@@ -55,7 +59,7 @@ class DependencyParser(LinearEstimator):
 
     Parameters
     ----------
-    loss : {"crf", "softmax-margin", "hinge", "robust-stochastic"}, default="crf"
+    loss : {"crf", "softmax-margin", "head-selection", "minimum-risk", "hinge", "robust-stochastic"}, default="crf"
         What training minimises.
     features : "lexical" or function, default="lexical"
         "lexical" are hashed combinations of forms, lemmas, tags, morphology, direction and distance
@@ -68,8 +72,12 @@ class DependencyParser(LinearEstimator):
     decoding : {"risk", "weights"}, default="risk"
         Answer with the tree of least expected number of wrong heads under the model's marginals, or with that of highest score
         (always so for the hinge).
-    alpha : float or "cv", default=1e-2
-        The strength of the ridge penalty on the mean loss; "cv" chooses it by five-fold cross-validation of wrong heads.
+    alpha : float, function or "cv", default=1e-2
+        The strength of the penalty on the mean loss, or a function of the number of sentences that gives it (as
+        ``lambda m: m**-0.25``); "cv" chooses it by five-fold cross-validation of wrong heads.
+    penalty : {"l2", "norm"}, default="l2"
+        alpha/2 ‖w‖², or alpha ‖w‖: with the robust loss alpha is then the radius of the ball of moments, by how much the
+        adversary may move the mean features of the training sentences. Both have the same solutions, for other alphas.
     label_alpha : float, default=1e-5
         That of the labels' model, on its mean loss over words.
     hashed : int, default=2**18
@@ -94,7 +102,7 @@ class DependencyParser(LinearEstimator):
     labels_ : ndarray
         The labels met in training, sorted (with ``labels=True``).
     objective_, dual_gap_ : float
-        The objective reached, and how far at most it is from the least one.
+        The objective reached, and how far at most it is from the least one (infinity with "minimum-risk": no bound is known).
 
     References
     ----------
@@ -125,7 +133,8 @@ class DependencyParser(LinearEstimator):
         labels: bool = True,
         single_root: bool = True,
         decoding: str = "risk",
-        alpha: float | str = 1e-2,
+        alpha: Any = 1e-2,
+        penalty: str = "l2",
         label_alpha: float = 1e-5,
         hashed: int = 2**18,
         solver: Any = "auto",
@@ -141,6 +150,7 @@ class DependencyParser(LinearEstimator):
         self.single_root = single_root
         self.decoding = decoding
         self.alpha = alpha
+        self.penalty = penalty
         self.label_alpha = label_alpha
         self.hashed = hashed
         self.solver = solver
@@ -183,6 +193,10 @@ class DependencyParser(LinearEstimator):
             return Hinge(structure, Hamming())
         if self.loss == "softmax-margin":
             return SoftmaxMargin(structure, Hamming())
+        if self.loss == "head-selection":
+            return HeadSelection(structure)
+        if self.loss == "minimum-risk":
+            return MinimumRisk(structure, Hamming())
         return CRF(structure)
 
     def _fit_labels(self, sentences: list[Sentence], rows: Any, weights: Array | None) -> None:
@@ -274,7 +288,7 @@ class DependencyParser(LinearEstimator):
     def predict_marginals(self, X: Any) -> list[Array]:  # type: ignore[override]
         """The probability of each head, (n, n + 1) for each sentence, column 0 for the root.
 
-        For the robust loss those of the predictor's p*.
+        For the robust loss those of the predictor's p*; for head selection of each word by itself.
         """
         _, _, output = self._outputs(X)
         if output is None:

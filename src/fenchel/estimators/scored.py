@@ -52,7 +52,7 @@ class ScoredClassifier(ClassEstimator):
 
     def _default_solver(self, loss: Loss) -> str:
         # a tenth to a thousandth of the time of "bcfw" where alpha is small, see docs/architecture.md
-        return "bundle" if self.penalty == "l2" and not loss.differentiable else super()._default_solver(loss)
+        return "bundle" if self.penalty != "l1" and not loss.differentiable else super()._default_solver(loss)
 
     _trains_for_cost = False
     """Whether the loss's own cost, which may differ from one example to the next, is what answers cost."""

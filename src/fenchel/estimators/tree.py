@@ -19,8 +19,11 @@ from ..decoders.map import MAP
 from ..losses.adversarial import Adversarial
 from ..losses.base import Loss, Output
 from ..losses.fenchel_young import FenchelYoung
+from ..losses.head_selection import HeadSelection
 from ..losses.margin import Hinge
+from ..losses.minimum_risk import MinimumRisk
 from ..losses.named import CRF
+from ..losses.softmax_margin import SoftmaxMargin
 from ..scorers.base import Scorer
 from ..scorers.pairs import Pairs
 from ..structures.ragged import Family
@@ -30,7 +33,7 @@ from .base import LinearEstimator
 
 __all__ = ["TreePredictor"]
 
-_LOSSES = ("crf", "adversarial", "hinge", "sparsemap")
+_LOSSES = ("crf", "softmax-margin", "head-selection", "minimum-risk", "adversarial", "hinge", "sparsemap")
 _KINDS = ("single_root", "multi_root", "undirected")
 _DECODINGS = ("risk", "weights")
 
@@ -38,9 +41,12 @@ _DECODINGS = ("risk", "weights")
 class TreePredictor(LinearEstimator):
     """A linear model of trees: parses, hierarchies, networks, from features of nodes or of arcs.
 
-    A tree scores Σ ⟨w, x_a⟩ over its arcs a. Training minimises the mean of S(θ; y) + alpha/2 ‖w‖²; S is the loss of a
-    conditional random field ("crf"), the adversarial loss of the number of wrong arcs, whose minimiser gives Bayes-optimal
-    answers where scores can be anything ("adversarial"), the structured hinge ("hinge") or SparseMAP ("sparsemap").
+    A tree scores Σ ⟨w, x_a⟩ over its arcs a. Training minimises the mean of S(θ; y) + alpha/2 ‖w‖² (or alpha ‖w‖); S is the
+    loss of a conditional random field ("crf"), the same with the number of wrong arcs added to the scores ("softmax-margin"),
+    the expected number of wrong arcs of a draw from the field ("minimum-risk", which is not convex: it starts at the
+    field's weights and ends where it is flat), the cross-entropy of each node's head by itself ("head-selection",
+    directed), the adversarial loss of the number of wrong arcs, whose minimiser gives Bayes-optimal answers where scores can
+    be anything ("adversarial"), the structured hinge ("hinge") or SparseMAP ("sparsemap").
 
     ``X`` is a list with an item for each tree, of any sizes. An item is an array (n, a) of features of its nodes, from which
     arcs get the products of all pairs of a feature of the head and one of the other node, constants among them (that of the
@@ -51,17 +57,21 @@ class TreePredictor(LinearEstimator):
 
     Parameters
     ----------
-    loss : {"crf", "adversarial", "hinge", "sparsemap"}, default="crf"
+    loss : {"crf", "softmax-margin", "head-selection", "minimum-risk", "adversarial", "hinge", "sparsemap"}, default="crf"
         What training minimises.
     kind : {"single_root", "multi_root", "undirected"}, default="single_root"
         Whether one node hangs on the root, any number, or arcs have no direction.
     decoding : {"risk", "weights"}, default="risk"
         Answer with the tree of least expected number of wrong arcs under the model's marginals, or with that of highest
         score.
-    alpha : float or "cv", default=1e-3
-        The strength of the ridge penalty on the mean loss; "cv" chooses it by five-fold cross-validation of wrong arcs.
+    alpha : float, function or "cv", default=1e-3
+        The strength of the penalty on the mean loss, or a function of the number of trees that gives it (as
+        ``lambda m: m**-0.25``); "cv" chooses it by five-fold cross-validation of wrong arcs.
+    penalty : {"l2", "norm"}, default="l2"
+        alpha/2 ‖w‖², or alpha ‖w‖: with the adversarial loss alpha is then the radius of the ball of moments, by how much
+        the adversary may move the mean features of the training trees. Both have the same solutions, for other alphas.
     strength : float, default=1.0
-        Scales the regularizer of "crf" and "sparsemap": larger values make softer predictions.
+        Scales the regularizer of "crf", "minimum-risk" and "sparsemap": larger values make softer predictions.
     solver : {"auto", "lbfgs", "bcfw", ...} or Solver, default="auto"
         How weights are found: "auto" is L-BFGS for losses without kinks, else the bundle method.
     tol : float, default=1e-4
@@ -80,7 +90,7 @@ class TreePredictor(LinearEstimator):
     coef_ : ndarray of shape (d,)
         The weights of the features of arcs.
     objective_, dual_gap_ : float
-        The objective reached, and how far at most it is from the least one.
+        The objective reached, and how far at most it is from the least one (infinity with "minimum-risk": no bound is known).
 
     References
     ----------
@@ -115,7 +125,8 @@ class TreePredictor(LinearEstimator):
         *,
         kind: str = "single_root",
         decoding: str = "risk",
-        alpha: float | str = 1e-3,
+        alpha: Any = 1e-3,
+        penalty: str = "l2",
         strength: float = 1.0,
         solver: Any = "auto",
         tol: float = 1e-4,
@@ -128,6 +139,7 @@ class TreePredictor(LinearEstimator):
         self.kind = kind
         self.decoding = decoding
         self.alpha = alpha
+        self.penalty = penalty
         self.strength = strength
         self.solver = solver
         self.tol = tol
@@ -162,6 +174,12 @@ class TreePredictor(LinearEstimator):
             return Adversarial(structure, Hamming())
         if self.loss == "hinge":
             return Hinge(structure, Hamming())
+        if self.loss == "softmax-margin":
+            return SoftmaxMargin(structure, Hamming())
+        if self.loss == "head-selection":
+            return HeadSelection(structure)
+        if self.loss == "minimum-risk":
+            return MinimumRisk(structure, Hamming(), self.strength)
         if self.loss == "sparsemap":
             return FenchelYoung(structure, "euclidean", self.strength)
         return CRF(structure, self.strength)

@@ -43,7 +43,7 @@ class SharedLosses:
 
 
 class Loss(ABC):
-    """A convex loss S(θ; v) between scores θ and a point v of a structure's hull (a truth φ(y), or a dual variable).
+    """A loss S(θ; v) between scores θ and a point v of a structure's hull (a truth φ(y), or a dual variable).
 
     Values are per example; the gradient in θ is the residual ``predict(theta) - v`` (times the multiplier).
     """
@@ -53,6 +53,10 @@ class Loss(ABC):
     """A factor on the loss that leaves predictions alone."""
     identifies: ClassVar[bool] = True
     """Whether the loss is positive wherever the prediction is not the truth."""
+    convex: ClassVar[bool] = True
+    """Whether it is convex in the scores: all are but a few, and solvers that bound the minimum refuse those."""
+    relaxed: ClassVar[bool] = False
+    """Whether predictions lie in a larger set than the hull of the structure, in which decoders look for its outputs."""
 
     @property
     @abstractmethod

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from .._core.errors import IncompatiblePair, InvalidInput
 from ..structures.base import Structure
+from ..structures.derivatives import derivative_product
 from .batches import Batch, as_tensor, numbers, pack
-from .derivatives import derivative_product
 from .native import has_native, prediction
 
 __all__ = ["Argmax", "KLProject", "Marginals", "Project"]

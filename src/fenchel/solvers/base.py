@@ -7,6 +7,8 @@ For dual variables μ_i in the hull, w(μ) = (1/alpha) Σ p_i A_iᵀ(v_i − μ_
     P(w) − min P ≤ gap = Σ p_i S(θ_i(w); μ_i) + alpha/2 ‖w − w(μ)‖².
 
 With ``penalty="l1"`` the last term of P is alpha ‖w‖₁, and dual variables must keep Σ p_i A_iᵀ(v_i − μ_i) within ±alpha.
+With ``penalty="norm"`` it is alpha ‖w‖₂, and that vector must be no longer than alpha: an adversary who may move the mean
+features of the examples by at most alpha (Li et al., "Moment distributionally robust tree structured prediction", 2022).
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ from ..scorers.thresholds import Thresholds
 
 __all__ = ["PENALTIES", "Callback", "Objective", "Progress", "Result", "Solver"]
 
-PENALTIES = ("l2", "l1")
-"""The names of alpha/2 ‖w‖² and alpha ‖w‖₁."""
+PENALTIES = ("l2", "l1", "norm")
+"""The names of alpha/2 ‖w‖², alpha ‖w‖₁ and alpha ‖w‖₂."""
 
 
 # Numbers of scores that are worked on at a time; more are taken in parts.
@@ -87,6 +89,8 @@ class Objective:
         self.v = v
         self.l1 = check_choice(penalty, "penalty", PENALTIES) == "l1"
         self.alpha = check_finite_positive(alpha, "alpha", zero=True)
+        self.norm = penalty == "norm" and self.alpha > 0
+        """Whether the penalty is the norm itself; with an alpha of zero all penalties are none."""
         n = scorer.n_examples
         if len(v) != n:
             raise InvalidInput(f"there are {n} inputs but {len(v)} truths")
@@ -194,36 +198,64 @@ class Objective:
             return self.scorer.adjoint(found.gradient, idx) / len(idx)
         return self.scorer.adjoint(scale_items(found.gradient, self.p[idx] * (self.scorer.n_examples / len(idx))), idx)
 
-    def value_and_grad(self, w: Array) -> tuple[float, Array]:
-        value, gradient = self.mean_loss(w)
-        return value + self.alpha * self.scorer.penalty(w), gradient + self.alpha * w
+    def penalty(self, w: Array) -> float:
+        """What weights cost beside the mean loss."""
+        if self.l1:
+            return self.alpha * float(np.abs(w).sum())
+        return self.alpha * (float(np.linalg.norm(w)) if self.norm else self.scorer.penalty(w))
 
-    def gap_of_gradient(self, gradient: Array) -> float:
-        """The certificate with the model's own predictions as dual variables.
+    def penalty_slope(self, w: Array, direction: Array) -> float:
+        """The derivative of the penalty at w along a direction, of the ridge or the norm; forward where it has a kink."""
+        along = float(np.vdot(w, direction))
+        if not self.norm:
+            return self.alpha * along
+        size = float(np.linalg.norm(w))
+        return self.alpha * (along / size if size > 0 else float(np.linalg.norm(direction)))
+
+    def value_and_grad(self, w: Array) -> tuple[float, Array]:
+        """P(w) and its gradient, for penalties that have one at w (of the norm at 0: the one of least length)."""
+        value, gradient = self.mean_loss(w)
+        return value + self.penalty(w), gradient + self._penalty_gradient(w)
+
+    def _penalty_gradient(self, w: Array) -> Array:
+        if not self.norm:
+            return self.alpha * w
+        size = float(np.linalg.norm(w))
+        return w * (self.alpha / size) if size > 0 else np.zeros_like(w)
+
+    def gap_of_gradient(self, w: Array, value: float, gradient: Array) -> float:
+        """The certificate with the model's own predictions as dual variables, from P(w) and its gradient.
 
         With μ_i = ∇Ω*(θ_i) the losses S(θ_i; μ_i) vanish (or are what their own iterations left) and alpha (w − w(μ))
-        is the gradient.
+        is the gradient. No loss that is not convex has one.
         """
+        if not self.loss.convex:
+            return np.inf
+        if self.norm:
+            return self._drawn_gap(w, value - self.penalty(w), gradient - self._penalty_gradient(w))
         squared = float(np.vdot(gradient, gradient))
         if self.alpha == 0:
             return 0.0 if squared == 0 else np.inf
         return squared / (2 * self.alpha) + self.inner_gap
 
-    def certify(self, w: Array) -> tuple[float, float]:
-        """P(w) and its gap with the model's own predictions as dual variables; exact subgradients will do.
+    def _drawn_gap(self, w: Array, mean: float, gradient: Array) -> float:
+        """The certificate where dual variables are bounded: they are drawn towards the truths until they may be some.
 
-        With the l1 penalty they are drawn towards the truths until they may be dual variables: for the mean loss L, its
-        gradient g and the share c = min(1, alpha/‖g‖_∞) that they keep of the way, the gap is
-        (1 − c) L + alpha ‖w‖₁ + c ⟨g, w⟩.
+        For the mean loss L, its gradient g and the share c = min(1, alpha/‖g‖) that they keep of the way, with the dual norm
+        of the penalty's, the gap is (1 − c) L + alpha ‖w‖ + c ⟨g, w⟩.
         """
-        mean, gradient = self.mean_loss(w)
-        if not self.l1:
-            return mean + self.alpha * self.scorer.penalty(w), self.gap_of_gradient(gradient + self.alpha * w)
-        size = float(np.abs(w).sum())
-        steepest = float(np.abs(gradient).max(initial=0))
+        steepest = float(np.abs(gradient).max(initial=0) if self.l1 else np.linalg.norm(gradient))
         kept = min(1.0, self.alpha / steepest) if steepest > 0 else 1.0
-        gap = (1 - kept) * mean + self.alpha * size + kept * float(np.vdot(gradient, w))
-        return mean + self.alpha * size, max(gap, 0.0) + self.inner_gap
+        gap = (1 - kept) * mean + self.penalty(w) + kept * float(np.vdot(gradient, w))
+        return max(gap, 0.0) + self.inner_gap
+
+    def certify(self, w: Array) -> tuple[float, float]:
+        """P(w) and its gap with the model's own predictions as dual variables; exact subgradients will do."""
+        mean, gradient = self.mean_loss(w)
+        value = mean + self.penalty(w)
+        if self.l1:
+            return value, self._drawn_gap(w, mean, gradient) if self.loss.convex else np.inf
+        return value, self.gap_of_gradient(w, value, gradient + self._penalty_gradient(w))
 
 
 class SharedObjective(Objective):
@@ -312,6 +344,8 @@ class Solver(ABC):
     max_iter: int
     penalties: ClassVar[tuple[str, ...]] = ("l2",)
     """The penalties that it takes."""
+    any_loss: ClassVar[bool] = False
+    """Whether it also goes down losses that are not convex, to where it is flat."""
 
     def minimize(
         self,
@@ -328,8 +362,9 @@ class Solver(ABC):
     ) -> Result:
         """Weights whose duality gap is at most ``tol`` times the objective, or the best found.
 
-        ``v`` holds the truths as vertices φ(y_i), a row each. ``penalty`` is "l2", alpha/2 ‖w‖², or "l1", alpha ‖w‖₁,
-        where the solver takes it. ``start`` and ``dual`` (of an earlier result) warm-start.
+        ``v`` holds the truths as vertices φ(y_i), a row each. ``penalty`` is "l2", alpha/2 ‖w‖², "l1", alpha ‖w‖₁, or
+        "norm", alpha ‖w‖₂, where the solver takes it. ``start`` and ``dual`` (of an earlier result) warm-start. A loss that
+        is not convex has no gap (it is infinite), and what is found is a place where it is flat.
         ``callback`` is called with a :class:`Progress` after each iteration and stops the solver by returning True.
         Ctrl-C ends it with the weights so far, and ``interrupted`` set.
         """
@@ -338,6 +373,11 @@ class Solver(ABC):
         if penalty not in self.penalties:
             able = [e.class_name for e in registry.entries("solver") if penalty in e.load().penalties]
             raise IncompatiblePair(f"{self!r} does not take penalty={penalty!r}; use {' or '.join(able)}")
+        if not (loss.convex or self.any_loss):
+            able = [e.class_name for e in registry.entries("solver") if e.load().any_loss]
+            raise IncompatiblePair(
+                f"{self!r} needs a convex loss, for its bounds from below, and {loss!r} is not; use {' or '.join(able)}"
+            )
         asked = False
 
         def watch(progress: Progress) -> bool:
@@ -348,7 +388,12 @@ class Solver(ABC):
         with single_blas_thread():
             result = self._minimize(objective, start, dual, None if callback is None else watch)
         result.stopped = result.stopped or asked
-        if not (result.converged or result.interrupted or result.stopped):
+        if not (result.converged or result.interrupted or result.stopped) and not loss.convex:
+            warn_user(
+                f"{type(self).__name__} stopped after {result.n_iter} iterations at the objective {result.value:.6g}, where "
+                f"it was not flat to tol={self.tol:g} yet. Raise max_iter or tol."
+            )
+        elif not (result.converged or result.interrupted or result.stopped):
             warn_user(
                 f"{type(self).__name__} stopped after {result.n_iter} iterations with the duality gap "
                 f"{result.gap:.3g} at the objective {result.value:.6g}; asked was {self.tol:g} of the objective. "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class BundleState:
 
 @dataclass(frozen=True)
 class Bundle(Solver):
-    """A bundle method for losses with kinks (and all others); alpha must be positive. The fastest where kinks are.
+    """A bundle method for losses with kinks (and all other convex ones); alpha must be positive. The fastest where kinks are.
 
     Each evaluation gives a plane below the mean loss. The minimum of the highest of the planes plus alpha/2 ‖w‖², a
     small quadratic program in as many variables as there are planes, bounds the objective from below; the best weights
@@ -47,6 +47,9 @@ class Bundle(Solver):
     Where there are at least 20 examples for each weight the mean loss is nearly smooth, and planes say little far from
     where they touch. There the model has pull/2 ‖w − best‖² besides, stronger or weaker by the share of the promised
     decrease that comes true; the next plane touches at its minimum, without a line search while that is good.
+
+    With ``penalty="norm"``, alpha ‖w‖ = min over τ of alpha/2 (‖w‖²/τ + τ), so the model's minimum is found by a search in
+    one dimension over quadratic programs like the ridge's; that losses are not negative is a plane more.
 
     Nothing is asked of the loss but values and subgradients, and what an inexact one leaves open is part of the gap.
     ``memory`` planes are kept at most (each as large as the weights); more are merged.
@@ -71,6 +74,7 @@ class Bundle(Solver):
     tol: float = 1e-4
     max_iter: int = 1000
     memory: int = 300
+    penalties: ClassVar[tuple[str, ...]] = ("l2", "norm")
 
     def __post_init__(self) -> None:
         check_finite_positive(self.tol, "tol")
@@ -83,6 +87,10 @@ class Bundle(Solver):
         scorer = objective.scorer
         planes = _Planes(objective, self.memory, dual)
         best = _Point(objective, scorer.zero_weights() if start is None else np.array(start, dtype=np.float64))
+        if objective.norm and best.w.any():  # zero may be the minimum, and only a plane that touches there shows it
+            zero = _Point(objective, scorer.zero_weights())
+            planes.add(zero)
+            best = zero if zero.value <= best.value else best
         result = Result(best.w, np.inf, np.inf, 0, False)
         history: list[tuple[int, float, float]] = []
         touch = best
@@ -93,7 +101,7 @@ class Bundle(Solver):
                 if touch.value < best.value:
                     best = touch
                 rest = best.value + best.inner_gap - planes.bound if planes.solved else np.inf
-                planes.solve(max(0.05 * min(rest, best.value), 1e-13 * abs(best.value)))
+                planes.solve(max(0.05 * min(rest, best.value), 1e-13 * abs(best.value)), best.value)
                 gap = max(best.value + best.inner_gap - planes.bound, 0.0)
                 done = gap <= self.tol * abs(best.value)
                 result = Result(best.w, best.value, gap, len(history), done)
@@ -104,7 +112,7 @@ class Bundle(Solver):
                     break
                 if pull is None:  # at first as strong as to promise no more than the gap along the slope alone
                     full = slope + objective.alpha * best.w.ravel()
-                    nearly_smooth = scorer.n_examples >= _NEARLY_SMOOTH * best.w.size
+                    nearly_smooth = scorer.n_examples >= _NEARLY_SMOOTH * best.w.size and not objective.norm
                     pull = float(full @ full) / (2 * gap) if nearly_smooth else 0.0
                 if pull == 0.0:
                     below = _Point(objective, planes.minimizer, evaluated=False)
@@ -138,7 +146,7 @@ class _Point:
         self.value = np.inf
         if evaluated:
             self.mean_loss, self.residual = objective.mean_at(self.theta)
-            self.value = self.mean_loss + objective.alpha * objective.scorer.penalty(w)
+            self.value = self.mean_loss + objective.penalty(w)
             self.inner_gap = objective.inner_gap
 
     def between(self, other: _Point, share: float) -> _Point:
@@ -151,7 +159,7 @@ class _Point:
         linear = self.objective.mean_inner(start.theta, end.theta, self.residual)
         if linear is None:
             linear = float(np.vdot(self.objective.weighted_adjoint(self.residual), end.w - start.w))
-        return linear + self.objective.alpha * float(np.vdot(self.w, end.w - start.w))
+        return linear + self.objective.penalty_slope(self.w, end.w - start.w)
 
     def search(self, other: _Point) -> _Point:
         """The lowest point met on the way to another, and at most as far again beyond it, by secants of the slope."""
@@ -197,6 +205,8 @@ class _Planes:
         self.shape = w.shape
         self.products = self.state.slopes @ self.state.slopes.T
         self.near_weights = self.state.weights.copy()
+        self.length = 0.0
+        self.room: Array | None = None
 
     def add(self, point: _Point) -> Array:
         """The plane that touches the mean loss at a point; its slope."""
@@ -210,21 +220,84 @@ class _Planes:
         products[m, :m] = products[:m, m] = s.slopes @ slope
         products[m, m] = slope @ slope
         self.products = products
-        s.slopes = np.vstack([s.slopes, slope])
+        if self.room is None or s.slopes.base is not self.room or len(self.room) == m:
+            # where weights are many, a copy of all slopes for each new one would take most of the time
+            self.room = np.empty((min(max(2 * m, 8), self.memory), slope.size))
+            self.room[:m] = s.slopes
+        self.room[m] = slope
+        s.slopes = self.room[: m + 1]
         s.offsets = np.append(s.offsets, point.mean_loss - slope @ point.w.ravel())
         s.weights = np.append(s.weights, 0.0 if m else 1.0)
         self.near_weights = np.append(self.near_weights, 0.0 if m else 1.0)
         return slope
 
-    def solve(self, tol: float) -> None:
-        """Weights of the planes, the minimizer that they give, and the bound."""
+    def solve(self, tol: float, value: float) -> None:
+        """Weights of the planes, the minimizer that they give, and the bound; ``value`` is the best that was met."""
+        if self.objective.norm:
+            self._solve_norm(tol, value)
+            return
         s, alpha = self.state, self.objective.alpha
+        if not s.weights.sum() > 0:  # of a norm whose planes played no part
+            s.weights[:] = 1.0 / len(s.weights)
         simplex_quadratic(self.products / alpha, s.offsets, s.weights, tol, 20_000)
         s.weights /= s.weights.sum()
         combined = s.weights @ s.slopes
         self.minimizer = (combined / -alpha).reshape(self.shape)
         # a combination of planes is a plane below, however well the weights were found
         self.bound = max(self.bound, float(s.weights @ s.offsets - combined @ combined / (2 * alpha)))
+        self.solved = True
+
+    def _solve_norm(self, tol: float, value: float) -> None:
+        """The same with the norm as penalty: its minimizer of length τ is that with the ridge alpha/τ.
+
+        The combined slope of the planes shrinks as τ grows, and no combination longer than alpha bounds anything; where it
+        is as long as alpha the search ends. The plane of slope and offset zero, first of all, makes any combination short
+        enough. No minimizer is longer than value / alpha.
+        """
+        s, alpha = self.state, self.objective.alpha
+        products = np.zeros((len(s.offsets) + 1,) * 2)
+        products[1:, 1:] = self.products
+        offsets = np.append(0.0, s.offsets)
+        weights = np.append(max(0.0, 1.0 - s.weights.sum()), s.weights)
+        weights /= weights.sum()
+        low, high = 0.0, max(value, 1e-300) / alpha
+        short: tuple[Array, float] | None = (
+            None  # weights of combinations that are no longer than alpha, and their lengths
+        )
+        long: tuple[Array, float] | None = None
+        best, lowest = weights, np.inf
+        bound = -np.inf
+        tau = min(self.length, high) if self.length > 0 else 0.1 * high
+        for _ in range(60):
+            weights = weights.copy()
+            simplex_quadratic(products * (tau / alpha), offsets, weights, tol, 20_000)
+            weights /= weights.sum()
+            slopes = products @ weights  # what each plane's slope has along the combined one
+            size = float(np.sqrt(max(weights @ slopes, 0.0)))
+            model = float((offsets - (tau / alpha) * slopes).max()) + tau * size
+            if model < lowest:
+                lowest, self.minimizer, self.length = model, ((weights[1:] @ s.slopes) * (-tau / alpha)), tau
+            if size <= alpha:
+                high, short = tau, (weights, size)
+            else:
+                low, long = tau, (weights, size)
+            for found in filter(None, (short, long, _mixed(products, short, long, alpha))):
+                combined, its = found
+                kept = min(1.0, alpha / its) if its > 0 else 1.0
+                if kept * float(offsets @ combined) > bound:
+                    bound, best = kept * float(offsets @ combined), kept * combined
+            if lowest - bound <= 2 * tol:
+                break
+            if short is None or long is None:  # on to ‖w‖, where the search would end if w stayed, and as far again
+                tau = min(tau * (size / alpha) ** 2, high) if size > 0 else 0.01 * tau
+                if short is not None and tau > 0.9 * high:
+                    tau = 0.9 * high
+            else:  # the logarithm of the length falls about as a line in that of τ
+                share = np.log(long[1] / alpha) / np.log(long[1] / short[1]) if short[1] > 0 else 0.5
+                tau = float(low * (high / low) ** min(max(share, 0.1), 0.9))
+        self.minimizer = self.minimizer.reshape(self.shape)
+        s.weights = best[1:].copy()
+        self.bound = max(self.bound, bound)
         self.solved = True
 
     def near(self, centre: Array, pull: float, tol: float) -> tuple[Array, float]:
@@ -256,6 +329,21 @@ class _Planes:
         self.products = self.products[np.ix_(kept, kept)]
         near = near[kept]
         self.near_weights = near / near.sum() if near.sum() > 0 else s.weights.copy()
+
+
+def _mixed(
+    products: Array, short: tuple[Array, float] | None, long: tuple[Array, float] | None, length: float
+) -> tuple[Array, float] | None:
+    """The mixture of two combinations of planes, one too short and one too long, that has the given length."""
+    if short is None or long is None:
+        return None
+    across = float(short[0] @ products @ long[0])
+    a, b, c = short[1] ** 2 + long[1] ** 2 - 2 * across, across - short[1] ** 2, short[1] ** 2 - length**2
+    if a <= 0:
+        return None
+    share = (np.sqrt(max(b * b - a * c, 0.0)) - b) / a
+    mixture = (1 - share) * short[0] + share * long[0]
+    return mixture, float(np.sqrt(max(mixture @ products @ mixture, 0.0)))
 
 
 def _fingerprint(objective: Objective) -> str:

@@ -12,7 +12,7 @@ from .._core.checks import check_count, check_finite_positive, check_generator
 from .._core.types import Array
 from .base import Callback, Objective, Progress, Result, Solver
 
-__all__ = ["MiniBatch", "soft_threshold"]
+__all__ = ["MiniBatch", "shrunk", "soft_threshold"]
 
 
 @dataclass(frozen=True)
@@ -84,3 +84,9 @@ class MiniBatch(Solver):
 def soft_threshold(w: Array, amount: Array | float) -> None:
     """Move weights towards zero by an amount, in place: the proximal step of the l1 penalty."""
     np.copyto(w, np.sign(w) * np.maximum(np.abs(w) - amount, 0.0))
+
+
+def shrunk(w: Array, amount: float) -> Array:
+    """Weights made shorter by an amount, or zero where they are no longer: the proximal point of the norm."""
+    size = float(np.linalg.norm(w))
+    return w * max(0.0, 1.0 - amount / size) if size > 0 else w

@@ -1,4 +1,4 @@
-"""Accelerated proximal gradient steps, for the ridge and the l1 penalty."""
+"""Accelerated proximal gradient steps, for each penalty."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from .._core.errors import IncompatiblePair
 from .._core.types import Array
 from ..losses.base import Loss
 from .base import Callback, Objective, Progress, Result, Solver
-from .minibatch import soft_threshold
+from .minibatch import shrunk, soft_threshold
 
 __all__ = ["Proximal"]
 
 
 @dataclass(frozen=True)
 class Proximal(Solver):
-    """Accelerated proximal gradient (FISTA) with restarts, for smooth losses; penalty l2 or l1. Stops on the duality gap.
+    """Accelerated proximal gradient (FISTA) with restarts, for smooth losses and each penalty. Stops on the duality gap.
 
     A step goes down the gradient of the mean loss and then takes the proximal point of the penalty, which for l1 sets
-    weights to exactly zero. Step lengths are found by backtracking. Two evaluations of all examples an iteration.
+    weights to exactly zero, and for the norm all of them at once. Step lengths are found by backtracking. Two
+    evaluations of all examples an iteration.
 
     References: Beck and Teboulle, "A fast iterative shrinkage-thresholding algorithm for linear inverse problems", 2009;
     O'Donoghue and Candès, "Adaptive restart for accelerated gradient schemes", 2015.
@@ -42,7 +43,7 @@ class Proximal(Solver):
 
     tol: float = 1e-4
     max_iter: int = 1000
-    penalties: ClassVar[tuple[str, ...]] = ("l2", "l1")
+    penalties: ClassVar[tuple[str, ...]] = ("l2", "l1", "norm")
 
     def __post_init__(self) -> None:
         check_finite_positive(self.tol, "tol")
@@ -67,7 +68,7 @@ class Proximal(Solver):
                     move = step - ahead
                     model = loss + float(np.vdot(gradient, move)) + float(np.vdot(move, move)) / (2 * length)
                     now = self._certified(objective, step, history[-1][0] + 1)
-                    penalty = self._penalty(objective, step)
+                    penalty = objective.penalty(step)
                     if now.value - penalty <= model + 1e-12 * (1 + abs(model)) or length < 1e-18:
                         break
                     length /= 2
@@ -89,14 +90,12 @@ class Proximal(Solver):
         return best
 
     @staticmethod
-    def _penalty(objective: Objective, w: Array) -> float:
-        return objective.alpha * (float(np.abs(w).sum()) if objective.l1 else objective.scorer.penalty(w))
-
-    @staticmethod
     def _proximal_point(objective: Objective, w: Array, length: float) -> Array:
         if objective.l1:
             soft_threshold(w, length * objective.alpha)
             return w
+        if objective.norm:
+            return shrunk(w, length * objective.alpha)
         return w / (1 + length * objective.alpha)
 
     def _certified(self, objective: Objective, w: Array, n_iter: int) -> Result:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,19 +13,19 @@ from .._core.types import Array
 from ..losses.base import Loss
 from ..scorers.base import Scorer
 from .base import Objective
-from .minibatch import MiniBatch, soft_threshold
+from .minibatch import MiniBatch, shrunk, soft_threshold
 
 __all__ = ["SGD", "StreamState", "stream_steps"]
 
 
 @dataclass(frozen=True)
 class SGD(MiniBatch):
-    """Stochastic (sub)gradient descent on mini-batches: for any scorer and any loss, penalty l2 or l1.
+    """Stochastic (sub)gradient descent on mini-batches: for any scorer and any loss, and each penalty.
 
     Step t has the length 1 / (L + alpha t), with L the smoothness of the loss (its slope where it has kinks) times the
-    mean squared length of the inputs, or ``learning_rate`` / √(1 + passes) if one is given. The l1 penalty, which is not
-    strongly convex, takes 1 / (L √t) and a proximal step, which gives exact zeros. ``max_iter`` counts passes over
-    the data; the weights of the lowest objective at the end of a pass are kept, with their duality gap.
+    mean squared length of the inputs, or ``learning_rate`` / √(1 + passes) if one is given. The l1 penalty and the
+    norm, which are not strongly convex, take 1 / (L √t) and a proximal step, which gives exact zeros. ``max_iter``
+    counts passes over the data; the weights of the lowest objective at the end of a pass are kept, with their duality gap.
 
     References: Bottou, Curtis and Nocedal, "Optimization methods for large-scale machine learning", 2018; Duchi and Singer,
     "Efficient online and batch learning using forward backward splitting", 2009.
@@ -43,6 +43,7 @@ class SGD(MiniBatch):
     """
 
     learning_rate: float | str = "auto"
+    penalties: ClassVar[tuple[str, ...]] = ("l2", "l1", "norm")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,13 +70,15 @@ class SGD(MiniBatch):
         if not isinstance(self.learning_rate, str):
             passes = (t * self.batch_size) // objective.scorer.n_examples
             rate = self.learning_rate / np.sqrt(1 + passes)
-        elif objective.l1:
+        elif objective.l1 or objective.norm:
             rate = 1 / (state["curvature"] * np.sqrt(t))
         else:
             rate = 1 / (state["curvature"] + objective.alpha * t)
         if objective.l1:
             w -= rate * gradient
             soft_threshold(w, rate * objective.alpha)
+        elif objective.norm:
+            w[...] = shrunk(w - rate * gradient, rate * objective.alpha)
         else:
             w *= 1 - min(rate * objective.alpha, 1.0)
             w -= rate * gradient

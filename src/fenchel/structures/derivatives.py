@@ -17,21 +17,21 @@ from .._core.ragged import Ragged
 from .._core.types import Array, IntArray
 from ..kernels.chain_covariance import covariances
 from ..kernels.tree_derivative import directional
-from ..structures.base import Accuracy, Structure
-from ..structures.birkhoff import Birkhoff
-from ..structures.budget import Budget
-from ..structures.chain import Chain, Chains
-from ..structures.cube import Cube
-from ..structures.generic import project_by_argmax
-from ..structures.matching import Matching
-from ..structures.order_simplex import OrderSimplex
-from ..structures.permutahedron import Permutahedron
-from ..structures.product import Product
-from ..structures.ragged import Family
-from ..structures.reals import NonNegative, Reals
-from ..structures.simplex import Simplex
-from ..structures.spanning_tree import SpanningTree
-from ..structures.tree import Arborescence, DependencyTree
+from .base import Accuracy, Structure
+from .birkhoff import Birkhoff
+from .budget import Budget
+from .chain import Chain, Chains
+from .cube import Cube
+from .generic import project_by_argmax
+from .matching import Matching
+from .order_simplex import OrderSimplex
+from .permutahedron import Permutahedron
+from .product import Product
+from .ragged import Family
+from .reals import NonNegative, Reals
+from .simplex import Simplex
+from .spanning_tree import SpanningTree
+from .tree import Arborescence, DependencyTree
 
 __all__ = ["derivative_product"]
 
@@ -209,12 +209,12 @@ def _covariance(structure: Structure, theta: Array, mu: Array, u: Array, precise
             f"trees, and by enumeration up to {_MOST_OUTPUTS} outputs; use Project"
         )
     vertices = structure.vertices().reshape(n, -1)
-    flat = theta.reshape(len(theta), -1)
+    flat = theta.reshape(len(theta), structure.dim)
     totals = np.where(np.isfinite(flat), flat, 0) @ vertices.T
     totals[(np.isneginf(flat).astype(float) @ np.abs(vertices).T) > 0] = -np.inf
     p = np.exp(totals - totals.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
-    along = u.reshape(len(u), -1) @ vertices.T
+    along = u.reshape(len(u), structure.dim) @ vertices.T
     along -= (p * along).sum(axis=1, keepdims=True)
     return cast(Array, ((p * along) @ vertices).reshape(u.shape))
 
