@@ -475,6 +475,7 @@ def _fill() -> None:
              "scores of thresholds between grades, with one direction for all")  # fmt: skip
     register("scorer", "pairs", "fenchel.scorers.pairs:Pairs", "scores of matchings, from features of pairs")
 
+    register("scorer", "bilinear", "fenchel.scorers.bilinear:Bilinear", "scores of arcs, bilinear in words and heads")
     register("scorer", "kernel", "fenchel.scorers.kernel:Kernel", "scores from a kernel between inputs")
 
     v = "fenchel.solvers"
