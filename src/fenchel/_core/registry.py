@@ -521,7 +521,7 @@ def _fill() -> None:
              "surrogate regret of online learners by structure, step rule and decoder, beside its bounds")  # fmt: skip
     register("experiment", "projection-convergence", f"{x}.projection_convergence:run",
              "trees: how fast methods of projection converge (Li et al. 2022, figure 1)")  # fmt: skip
-    register("experiment", "neural-parsing", f"{x}.neural_parsing:run",
+    register("experiment", "neural-parsing", f"{x}.parsing_networks:run",
              "parsing from few sentences: losses for the last layer of a network (needs PyTorch)")  # fmt: skip
     register("experiment", "lower-bound", f"{x}.lower_bound:run",
              "what the worst stream forces on every online learner")  # fmt: skip
