@@ -27,7 +27,10 @@ _LOSSES = {
     "head-selection": "cross-entropy of each word's head (neural)",
     "binary": "binary cross-entropy of each arc (neural)",
 }
-_FEATURES = {"lexical": "of words, tags and morphology, hashed", "neural": "a network, trained end to end (needs PyTorch)"}
+_FEATURES = {
+    "lexical": "of words, tags and morphology, hashed",
+    "neural": "a network, trained end to end (needs PyTorch)",
+}
 _DECODINGS = {"risk": "fewest expected wrong heads", "weights": "highest score"}
 _ALPHAS = (1e-1, 1e-2, 1e-3)
 _CV_TOL = 1e-2
