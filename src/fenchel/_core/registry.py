@@ -375,9 +375,7 @@ def _fill() -> None:
     register("game", "Cube, Hamming", f"{g}.product:CubeGame", "label by label, O(k)")
     for structure in ("Arborescence", "DependencyTree", "Arborescences", "DependencyTrees"):
         for kind in ("game", "smoothed_game"):
-            register(
-                kind, f"{structure}, Hamming", f"{g}.tree:TreeGame", "interior points, and cuts by maximum flows"
-            )
+            register(kind, f"{structure}, Hamming", f"{g}.tree:TreeGame", "interior points, and cuts by maximum flows")
     register("game", "Family, Cost", f"{g}.family:FamilyGame", "member by member")
     register("game", "Structure, Cost", f"{g}.double_oracle:DoubleOracle", "best answers in turn, from an argmax")
 
@@ -535,7 +533,7 @@ def _fill() -> None:
              "trees: how fast methods of projection converge (Li et al. 2022, figure 1)")  # fmt: skip
     register("experiment", "robust-theory", f"{x}.robust_theory:run",
              "moment-robust trees: what is proved, measured on known populations (Li et al. 2022, section 3.5)")  # fmt: skip
-    register("experiment", "neural-parsing", f"{x}.neural_parsing:run",
+    register("experiment", "neural-parsing", f"{x}.parsing_networks:run",
              "parsing from few sentences: losses for the last layer of a network (needs PyTorch)")  # fmt: skip
     register("experiment", "lower-bound", f"{x}.lower_bound:run",
              "what the worst stream forces on every online learner")  # fmt: skip
@@ -576,6 +574,8 @@ def _fill() -> None:
              "TreePredictor()")  # fmt: skip
     register("estimator", "dependency_parser", f"{e}.parse:DependencyParser", "heads and labels of the words of sentences",
              "DependencyParser()")  # fmt: skip
+    register("features", "neural", f"{e}.neural:NeuralFeatures", "vectors of words from a network, for a dependency parser",
+             "NeuralFeatures()")  # fmt: skip
     register("estimator", "bipartite_matcher", f"{e}.match:BipartiteMatcher", "a matching between two sets",
              "BipartiteMatcher()")  # fmt: skip
     o = "fenchel.online"
@@ -611,6 +611,7 @@ def _fill() -> None:
     register("layer", "adversarial_loss", f"{n}.losses:AdversarialLoss", "the loss of a mistake cost, as a game")
     register("layer", "hinge_loss", f"{n}.losses:HingeLoss", "structured hinge")
     register("layer", "biaffine_scorer", f"{n}.biaffine:BiaffineScorer", "a network that scores the arcs of sentences")
+    register("layer", "parsing_network", f"{n}.parser:ParsingNetwork", "it, trained, for sentences of a treebank")
     register("layer", "word_index", f"{n}.biaffine:WordIndex", "numbers for words and characters, for it")
 
 

@@ -473,8 +473,12 @@ def _play(T, single_root, s, tol, max_iter, state, warm, q, p):  # type: ignore[
                     _drop(counts, side, members, duals, slack)
                     rebuild = True
             before = counts[0] + counts[1]
-            counts[0], lack_q = _separate(Q, single_root, members[0], counts[0], room, free, flow_in, rest, entry, parent, queue)
-            counts[1], lack_p = _separate(P, single_root, members[1], counts[1], room, free, flow_in, rest, entry, parent, queue)
+            counts[0], lack_q = _separate(
+                Q, single_root, members[0], counts[0], room, free, flow_in, rest, entry, parent, queue
+            )
+            counts[1], lack_p = _separate(
+                P, single_root, members[1], counts[1], room, free, flow_in, rest, entry, parent, queue
+            )
             fresh = counts[0] + counts[1] > before
             if mu * count <= 0.4 * tol or stalled or steps >= max_iter:
                 _repaired(Q, single_root, lack_q, RQ)

@@ -104,7 +104,9 @@ class TreeGame(Game):
         forbidden[self._own_places(lay)] = False
         near &= ~(np.add.reduceat(forbidden.astype(np.int64), lay.starts) > 0) if count else near
         tol = (1e-9 if self.smoothing == 0 else 1e-11) if accuracy.tol is None else accuracy.tol
-        allowed = tol + 1e-14 * (words + words * np.maximum.reduceat(np.abs(flat), lay.starts)) if count else np.zeros(0)
+        allowed = (
+            tol + 1e-14 * (words + words * np.maximum.reduceat(np.abs(flat), lay.starts)) if count else np.zeros(0)
+        )
         q, q_flat = structure._zeros_like(scores)
         p, p_flat = structure._zeros_like(scores)
         risk, linear, gap = np.zeros(count), np.zeros(count), np.full(count, np.inf)
