@@ -482,6 +482,8 @@ def _fill() -> None:
              "BlockFrankWolfe()")  # fmt: skip
     register("solver", "dual_projected", f"{v}.dual_projected:DualProjected",
              "accelerated projected steps on the dual, for losses with a smooth Ω", "DualProjected()")  # fmt: skip
+    register("solver", "dual_frank_wolfe", f"{v}.dual_frank_wolfe:DualFrankWolfe",
+             "Frank-Wolfe on the dual of all examples, for losses with a smooth Ω", "DualFrankWolfe()")  # fmt: skip
     register("solver", "bundle", f"{v}.bundle:Bundle", "a bundle method, for every loss: the fastest where there are kinks",
              "Bundle()")  # fmt: skip
     register("solver", "pegasos", f"{v}.pegasos:Pegasos", "subgradient steps of length 1/(alpha t), for every loss",

@@ -25,7 +25,9 @@ _LOSSES = {
     "head-selection": "the cross-entropy of each word's head by itself; the fastest",
     "minimum-risk": "the expected number of wrong heads; not convex",
     "hinge": "the structured hinge",
-    "robust-stochastic": "the moment-robust loss; slow, for small treebanks",
+    "robust-stochastic": "the moment-robust loss, a game for each sentence",
+    "robust-marginal": "the same, smoothed, by steps of the adversary's points",
+    "robust-game": "the same by the double oracle; slow",
     "binary": "binary cross-entropy of each arc (neural)",
 }
 _FEATURES = {

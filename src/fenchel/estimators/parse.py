@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._core.checks import check_choice, check_count
-from .._core.errors import InvalidInput
+from .._core.checks import check_choice, check_count, check_finite_positive
+from .._core.errors import ConvergenceWarning, InvalidInput
 from .._core.ragged import offsets_of
 from .._core.types import Array, IntArray
 from ..costs.base import affine_form
@@ -38,10 +40,14 @@ from .classify import FenchelYoungClassifier
 
 __all__ = ["DependencyParser"]
 
-_LOSSES = ("crf", "softmax-margin", "head-selection", "minimum-risk", "hinge", "robust-stochastic")
+_ROBUST = ("robust-marginal", "robust-stochastic", "robust-game")
+_LOSSES = ("crf", "softmax-margin", "head-selection", "minimum-risk", "hinge", *_ROBUST)
 _NETWORK_LOSSES = ("binary",)
 _DECODINGS = ("risk", "weights")
 _LABEL_COLUMNS = 2**14
+# The smoothing of "robust-marginal" unless it is said, and the first gap of games, in wrong heads.
+_SMOOTHING = 0.1
+_FIRST_GAP = 0.1
 
 
 class DependencyParser(LinearEstimator):
@@ -52,9 +58,11 @@ class DependencyParser(LinearEstimator):
     heads added to the scores ("softmax-margin"), the cross-entropy of each word's head by itself ("head-selection"), the
     expected number of wrong heads of a draw from the field ("minimum-risk", which is not convex: it starts at the
     field's weights and ends where it is flat), the structured hinge of that number ("hinge"), or the moment-robust loss
-    ("robust-stochastic"): the adversarial loss of that number, max over q of min over p of E[wrong heads] + ⟨θ, q − φ(y)⟩,
-    with p and q distributions over trees. With the squared norm it is the dual of the game against an adversary whose mean
-    features are near those of the training sentences. Labels are told by a second linear model, a logistic one, of each
+    ("robust-..."): the adversarial loss of that number, max over q of min over p of E[wrong heads] + ⟨θ, q − φ(y)⟩,
+    with p and q distributions over trees. With the norm as penalty it is the dual of the game against an adversary whose mean
+    features are near those of the training sentences. It has three trainers: "robust-marginal" moves the adversary's points of all
+    sentences, with weights in closed form; "robust-stochastic" moves the weights and plays each sentence's game with the
+    marginals of arcs; "robust-game" plays it with trees, by the double oracle. The second is the one to use. Labels are told by a second linear model, a logistic one, of each
     arc by itself.
 
     ``X`` is a list of :class:`~fenchel.data.Sentence`, as :func:`~fenchel.data.read_conllu` reads them, with heads and labels
@@ -63,7 +71,8 @@ class DependencyParser(LinearEstimator):
 
     Parameters
     ----------
-    loss : {"crf", "softmax-margin", "head-selection", "minimum-risk", "hinge", "robust-stochastic"}, default="crf"
+    loss : {"crf", "softmax-margin", "head-selection", "minimum-risk", "hinge", "robust-marginal", "robust-stochastic",
+            "robust-game"}, default="crf"
         What training minimises. A network can also be trained end to end by "binary", a cross-entropy for each possible arc.
     features : "lexical", "neural", NeuralFeatures, ParsingNetwork or function, default="lexical"
         "lexical" are hashed combinations of forms, lemmas, tags, morphology, direction and distance
@@ -86,6 +95,12 @@ class DependencyParser(LinearEstimator):
     penalty : {"l2", "norm"}, default="l2"
         alpha/2 ‖w‖², or alpha ‖w‖: with the robust loss alpha is then the radius of the ball of moments, by how much the
         adversary may move the mean features of the training sentences. Both have the same solutions, for other alphas.
+    smoothing : float or None, default=None
+        Of the robust losses: s/2 ‖·‖² added for each player, which makes the loss smooth; None is 0.1 for "robust-marginal",
+        which needs some, and 0 for the others. "robust-game" has none.
+    inner_tol : float, default=1e-3
+        The gap of each sentence's game in training, in wrong heads; games are played to 0.1 first, and each goes on from
+        where it ended.
     label_alpha : float, default=1e-5
         That of the labels' model, on its mean loss over words.
     hashed : int, default=2**18
@@ -146,6 +161,8 @@ class DependencyParser(LinearEstimator):
         decoding: str = "risk",
         alpha: Any = 1e-2,
         penalty: str = "l2",
+        smoothing: float | None = None,
+        inner_tol: float = 1e-3,
         label_alpha: float = 1e-5,
         hashed: int = 2**18,
         solver: Any = "auto",
@@ -162,6 +179,8 @@ class DependencyParser(LinearEstimator):
         self.decoding = decoding
         self.alpha = alpha
         self.penalty = penalty
+        self.smoothing = smoothing
+        self.inner_tol = inner_tol
         self.label_alpha = label_alpha
         self.hashed = hashed
         self.solver = solver
@@ -251,8 +270,14 @@ class DependencyParser(LinearEstimator):
         return self.features if neural.is_network(self.features) else getattr(self, "network_", None)
 
     def _make_loss(self, structure: Family) -> Loss:
-        if self.loss == "robust-stochastic":
-            return Adversarial(structure, Hamming())
+        if self.loss in _ROBUST:
+            check_finite_positive(self.inner_tol, "inner_tol")
+            smoothing = self.smoothing
+            if smoothing is None:
+                smoothing = _SMOOTHING if self.loss == "robust-marginal" else 0.0
+            check_finite_positive(smoothing, "smoothing", zero=self.loss != "robust-marginal")
+            method = "double_oracle" if self.loss == "robust-game" else "auto"
+            return Adversarial(structure, Hamming(), smoothing, tol=self.inner_tol, method=method)
         if self.loss == "hinge":
             return Hinge(structure, Hamming())
         if self.loss == "softmax-margin":
@@ -293,7 +318,30 @@ class DependencyParser(LinearEstimator):
         return self._scorer(X, loss)
 
     def _default_solver(self, loss: Loss) -> str:
+        if self.loss == "robust-marginal":
+            return "dual_frank_wolfe"
         return super()._default_solver(loss) if loss.differentiable else "bundle"
+
+    def _first_weights(self, X: Any, v: Array, loss: Loss, sample_weight: Array | None) -> Array | None:
+        """Games are played loosely at first: to 0.1 wrong heads, and ten times the tolerance."""
+        dual = self.loss == "robust-marginal" or not isinstance(loss, Adversarial)
+        if dual or loss.tol is None or loss.tol >= _FIRST_GAP:
+            return super()._first_weights(X, v, loss, sample_weight)
+        solver = self._solver(loss)
+        if not hasattr(solver, "tol"):
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            result = replace(solver, tol=10 * self.tol).minimize(  # type: ignore[type-var]
+                self._training_scorer(X, loss),
+                replace(loss, tol=_FIRST_GAP),
+                v,
+                self.alpha_,
+                penalty=self.penalty,
+                sample_weight=sample_weight,
+                callback=self._callback(None),
+            )
+        return result.w
 
     def _answer_costs(self, loss: Loss, output: Output, v: Any) -> Array:
         wrong = affine_form(Hamming(), loss.structure, loss.structure).value(self.decoder_.vertices(output), v)

@@ -648,7 +648,7 @@ def _play(T, single_root, s, tol, max_iter, state, warm, q, p):  # type: ignore[
                     for i in range(n_active[m]):
                         r = active[m, i]
                         of_p = r >= second
-                        of_root = r == 0 and single_root or r == second and single_root
+                        of_root = (r == 0 and single_root) or (r == second and single_root)
                         moved, e_i = other_weights if of_p else weights, chosen[m, i]
                         x = 0.0
                         for h in range(width):
@@ -691,7 +691,7 @@ def _play(T, single_root, s, tol, max_iter, state, warm, q, p):  # type: ignore[
                 _move_prices(m, n_active, active, second, chosen, sign, rhs, price, other_price)
                 for i in range(n_active[m]):
                     r = active[m, i]
-                    of_root = r == 0 and single_root or r == second and single_root
+                    of_root = (r == 0 and single_root) or (r == second and single_root)
                     if (sign[m, i] < 0.0) == of_root:  # turned: the word's own dual takes the rest
                         if r >= second:
                             dc[m] -= sign[m, i] * rhs[r]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.checks import check_count, check_finite_positive
+from .._core.checks import check_choice, check_count, check_finite_positive
 from .._core.errors import InvalidInput, MissingOracle, warn_user
 from .._core.types import Array, ArrayLike
 from ..costs.base import Cost
@@ -37,6 +37,7 @@ class Adversarial(Loss):
     for a price of no answer, a compiled linear program for any table, and a double oracle for all else that has an
     affine form and an argmax. ``smoothing`` s > 0 adds s/2 ‖·‖² for each player, which makes the loss 1/s-smooth.
     ``tol`` and ``max_iter`` are for games that iterate; ``evaluate`` reports their gaps, and solvers count them.
+    ``method="double_oracle"`` plays by best answers in turn even where there is a better method.
 
     References: Fathony, Asif, Liu, Bashiri, Xing, Behpour, Zhang and Ziebart, "Consistent robust adversarial prediction
     for general multiclass classification", 2018; Fathony, Rezaei, Bashiri, Zhang and Ziebart, "Distributionally robust
@@ -59,6 +60,7 @@ class Adversarial(Loss):
     smoothing: float = 0.0
     tol: float | None = None
     max_iter: int | None = None
+    method: str = "auto"
 
     def __post_init__(self) -> None:
         if not isinstance(self.structure, Structure):
@@ -66,6 +68,7 @@ class Adversarial(Loss):
         if not isinstance(self.cost, Cost):
             raise InvalidInput(f"cost is {self.cost!r}, expected a fenchel.costs.Cost such as ZeroOne()")
         object.__setattr__(self, "smoothing", check_finite_positive(self.smoothing, "smoothing", zero=True))
+        check_choice(self.method, "method", ("auto", "double_oracle"))
         if self.tol is not None:
             check_finite_positive(self.tol, "tol")
         if self.max_iter is not None:
@@ -82,7 +85,7 @@ class Adversarial(Loss):
         return self._find_game()
 
     def _find_game(self) -> Game:
-        return find_game(self.structure, self.cost, self.smoothing)
+        return find_game(self.structure, self.cost, self.smoothing, self.method)
 
     @property
     def answers(self) -> Structure:

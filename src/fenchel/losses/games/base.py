@@ -101,12 +101,13 @@ class Game(ABC):
         return Evaluation(np.maximum(value, 0), residual, found.gap, found.state)
 
 
-def find_game(structure: Structure, cost: Cost, smoothing: float = 0.0) -> Game:
+def find_game(structure: Structure, cost: Cost, smoothing: float = 0.0, method: str = "auto") -> Game:
     """The game of a structure and a cost: the most special one that the registry knows and that takes the pair.
 
     Lines of the kind "game" are named by a pair of classes, such as ``"Simplex, ZeroOne"``. Subclasses count, those of
     the cost before those of the structure, so ``"Structure, Cost"`` is the last resort. Smoothed games are lines of the
-    kind "smoothed_game", whose classes take the smoothing as a third argument.
+    kind "smoothed_game", whose classes take the smoothing as a third argument. With ``method="double_oracle"`` it is the double
+    oracle, whatever there is.
 
     >>> from fenchel.costs import CostMatrix, ZeroOne
     >>> from fenchel.losses.games import find_game
@@ -116,6 +117,8 @@ def find_game(structure: Structure, cost: Cost, smoothing: float = 0.0) -> Game:
     >>> type(find_game(Simplex(2), CostMatrix([[0, 5], [1, 0]]))).__name__
     'MatrixGame'
     """
+    if method == "double_oracle":
+        return _double_oracle(structure, cost, smoothing)
     reasons = []
     for entry in _candidates(structure, cost, "smoothed_game" if smoothing > 0 else "game"):
         game_class: type[Game] = entry.load()
@@ -126,6 +129,19 @@ def find_game(structure: Structure, cost: Cost, smoothing: float = 0.0) -> Game:
     if smoothing > 0:
         raise IncompatiblePair(f"smoothing={smoothing:g} {'; '.join(reasons)}; use smoothing=0 with BlockFrankWolfe()")
     raise IncompatiblePair(f"no game between {structure!r} and {cost!r} can be solved: {'; '.join(reasons)}")
+
+
+def _double_oracle(structure: Structure, cost: Cost, smoothing: float) -> Game:
+    from ...structures.ragged import Family
+    from .double_oracle import DoubleOracle, DoubleOracles
+
+    if smoothing > 0:
+        raise IncompatiblePair(f"the double oracle plays games without smoothing, but smoothing is {smoothing:g}")
+    game_class = DoubleOracles if isinstance(structure, Family) else DoubleOracle
+    reason = game_class.refusal(structure, cost)
+    if reason is not None:
+        raise IncompatiblePair(f"the double oracle {reason}")
+    return game_class(structure, cost)
 
 
 def _candidates(structure: Structure, cost: Cost, kind: str) -> Iterator[registry.Entry]:

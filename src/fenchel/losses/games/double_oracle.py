@@ -15,8 +15,9 @@ from ...costs.base import AffineForm, Cost
 from ...kernels import matrix_game as kernels
 from ...structures.base import Accuracy, Structure
 from .base import USUAL, Equilibrium, Game
+from .family import FamilyGame
 
-__all__ = ["DoubleOracle", "Support"]
+__all__ = ["DoubleOracle", "DoubleOracles", "Support"]
 
 # Rows are solved together in chunks whose vertices fill about this many numbers.
 _CHUNK_NUMBERS = 4_000_000
@@ -83,6 +84,13 @@ class DoubleOracle(Game):
         found.adversary = found.adversary.astype(theta.dtype, copy=False)
         found.predictor = found.predictor.astype(theta.dtype, copy=False)
         return found
+
+
+class DoubleOracles(FamilyGame):
+    """The double oracle method for items of many sizes, one call for all of a size."""
+
+    def on(self, member: Structure, items: Any) -> Game:
+        return DoubleOracle(member, self.cost.take(items))
 
 
 class _Rounds:

@@ -37,6 +37,10 @@ class FamilyGame(Game):
             return f"plays member by member, and {error}"
         return None
 
+    def on(self, member: Structure, items: Any) -> Game:
+        """The game of some items of one member."""
+        return find_game(member, self.cost.take(items))
+
     def solve(self, theta: Any, accuracy: Accuracy = USUAL, start: Any = None) -> Equilibrium:
         n = len(theta)
         found = Equilibrium(
@@ -45,7 +49,7 @@ class FamilyGame(Game):
         )  # fmt: skip
         for member, items in self.structure.groups(theta):
             states = None if start is None else start[items]
-            part = find_game(member, self.cost.take(items)).solve(theta.rows(items, member.shape), accuracy, states)
+            part = self.on(member, items).solve(theta.rows(items, member.shape), accuracy, states)
             found.value[items], found.risk[items], found.gap[items] = part.value, part.risk, part.gap
             found.n_iter[items], found.converged[items] = part.n_iter, part.converged
             found.adversary.set_rows(items, part.adversary)  # type: ignore[attr-defined]
@@ -60,5 +64,5 @@ class FamilyGame(Game):
     def risk(self, mu: Any) -> Array:
         out = np.zeros(len(mu))
         for member, items in self.structure.groups(mu):
-            out[items] = find_game(member, self.cost.take(items)).risk(mu.rows(items, member.shape))
+            out[items] = self.on(member, items).risk(mu.rows(items, member.shape))
         return out
