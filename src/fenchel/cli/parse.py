@@ -222,8 +222,10 @@ class Parse(Task):
         return {
             "labels": estimator.labels_.tolist(),
             "features": estimator.n_features_in_,
-            **{key: getattr(estimator, key) for key in ("loss", "penalty", "decoding", "single_root")},
-            **({} if estimator.features == "neural" else {"alpha": estimator.alpha}),
+            **{key: getattr(estimator, key) for key in ("loss", "decoding", "single_root")},
+            **(
+                {} if estimator.features == "neural" else {key: getattr(estimator, key) for key in ("penalty", "alpha")}
+            ),
             **training_state(estimator),
         }
 

@@ -214,7 +214,7 @@ class DependencyParser(LinearEstimator):
         plain = self.decoding == "weights" or self.loss == "hinge"
         self.decoder_ = MAP() if plain else Calibrated(structure, Hamming())
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        training = None if network is None else self._fit_network(network, sentences, loss, weights)
+        training = self._fit_network(network, sentences, loss, weights)
         rows = None if whole else self._rows(sentences)
         self.n_features_in_ = self._width(rows)
         if whole:
@@ -228,6 +228,8 @@ class DependencyParser(LinearEstimator):
         """Train the network, unless it was given, or its last layer alone should go on learning."""
         old = getattr(self, "network_", None) if self.warm_start else None
         self.network_ = None
+        if given is None:
+            return None
         if neural.is_network(given):
             if self.labels and not given.labels:
                 raise InvalidInput("the network was trained without labels; say labels=False")
