@@ -575,6 +575,8 @@ def _fill() -> None:
              "TreePredictor()")  # fmt: skip
     register("estimator", "dependency_parser", f"{e}.parse:DependencyParser", "heads and labels of the words of sentences",
              "DependencyParser()")  # fmt: skip
+    register("features", "neural", f"{e}.neural:NeuralFeatures", "vectors of words from a network, for a dependency parser",
+             "NeuralFeatures()")  # fmt: skip
     register("estimator", "bipartite_matcher", f"{e}.match:BipartiteMatcher", "a matching between two sets",
              "BipartiteMatcher()")  # fmt: skip
     o = "fenchel.online"
@@ -610,6 +612,7 @@ def _fill() -> None:
     register("layer", "adversarial_loss", f"{n}.losses:AdversarialLoss", "the loss of a mistake cost, as a game")
     register("layer", "hinge_loss", f"{n}.losses:HingeLoss", "structured hinge")
     register("layer", "biaffine_scorer", f"{n}.biaffine:BiaffineScorer", "a network that scores the arcs of sentences")
+    register("layer", "parsing_network", f"{n}.parser:ParsingNetwork", "it, trained, for sentences of a treebank")
     register("layer", "word_index", f"{n}.biaffine:WordIndex", "numbers for words and characters, for it")
 
 

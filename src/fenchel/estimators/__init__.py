@@ -7,7 +7,8 @@ from typing import Any
 from .._core import registry
 from .._core.lazy import resolve
 
-_CLASSES = [e.class_name for e in registry.entries("estimator") if e.target.startswith("fenchel.estimators.")]
+_KINDS = ("estimator", "features")
+_CLASSES = [e.class_name for k in _KINDS for e in registry.entries(k) if e.target.startswith("fenchel.estimators.")]
 
 __all__ = [*_CLASSES, "regularization_path"]
 
@@ -17,7 +18,7 @@ def __getattr__(name: str) -> Any:
         from .path import regularization_path
 
         return regularization_path
-    return resolve(__name__, name, "estimator")
+    return resolve(__name__, name, *_KINDS)
 
 
 def __dir__() -> list[str]:

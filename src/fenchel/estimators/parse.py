@@ -30,12 +30,15 @@ from ..scorers.base import Scorer
 from ..scorers.pairs import Pairs
 from ..structures.ragged import Family
 from ..structures.tree import Arborescences, DependencyTrees
+from ..solvers.base import Result
+from . import neural
 from .base import LinearEstimator
 from .classify import FenchelYoungClassifier
 
 __all__ = ["DependencyParser"]
 
 _LOSSES = ("crf", "softmax-margin", "head-selection", "minimum-risk", "hinge", "robust-stochastic")
+_NETWORK_LOSSES = ("binary",)
 _DECODINGS = ("risk", "weights")
 _LABEL_COLUMNS = 2**14
 
@@ -60,9 +63,11 @@ class DependencyParser(LinearEstimator):
     Parameters
     ----------
     loss : {"crf", "softmax-margin", "head-selection", "minimum-risk", "hinge", "robust-stochastic"}, default="crf"
-        What training minimises.
-    features : "lexical" or function, default="lexical"
-        "lexical" are hashed combinations of forms, lemmas, tags, morphology, direction and distance
+        What training minimises. A network can also be trained end to end by "binary", a cross-entropy for each possible arc.
+    features : "lexical", "neural", NeuralFeatures, ParsingNetwork or function, default="lexical"
+        "neural" (:class:`~fenchel.estimators.NeuralFeatures`, which has the settings) are vectors of words from a network that is
+        trained end to end through ``loss``, or first and then frozen. A network that was trained before
+        (:class:`fenchel.nn.ParsingNetwork`, ``network_`` of another parser) stays as it is. "lexical" are hashed combinations of forms, lemmas, tags, morphology, direction and distance
         (:func:`~fenchel.data.arc_features.arc_rows`), of the columns of the file alone. A function of a sentence of n words
         gives an array (n, n + 1, d): row i, column h for the arc from word h (0: the root) to word i + 1.
     labels : bool, default=True
@@ -74,7 +79,7 @@ class DependencyParser(LinearEstimator):
         (always so for the hinge).
     alpha : float, function or "cv", default=1e-2
         The strength of the penalty on the mean loss, or a function of the number of sentences that gives it (as
-        ``lambda m: m**-0.25``); "cv" chooses it by five-fold cross-validation of wrong heads.
+        ``lambda m: m**-0.25``); "cv" chooses it by five-fold cross-validation of wrong heads. Networks trained end to end have none.
     penalty : {"l2", "norm"}, default="l2"
         alpha/2 ‖w‖², or alpha ‖w‖: with the robust loss alpha is then the radius of the ball of moments, by how much the
         adversary may move the mean features of the training sentences. Both have the same solutions, for other alphas.
@@ -97,12 +102,15 @@ class DependencyParser(LinearEstimator):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (d,)
-        The weights of the features of arcs.
+    coef_ : ndarray of shape (d,), with a network (d + 1, d + 1)
+        The weights of the features of arcs; with a network the biaffine form W.
     labels_ : ndarray
         The labels met in training, sorted (with ``labels=True``).
+    network_ : ParsingNetwork or None
+        The network that was trained.
     objective_, dual_gap_ : float
-        The objective reached, and how far at most it is from the least one (infinity with "minimum-risk": no bound is known).
+        The objective reached, and how far at most it is from the least one (infinity with "minimum-risk": no bound is known;
+        NaN of a network trained end to end).
 
     References
     ----------
@@ -164,27 +172,78 @@ class DependencyParser(LinearEstimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> DependencyParser:
         """Train on sentences with heads (and labels)."""
-        check_choice(self.loss, "loss", _LOSSES)
+        network = neural.as_features(self.features)
+        whole = isinstance(network, neural.NeuralFeatures) and not network.frozen
+        check_choice(self.loss, "loss", (*_LOSSES, *_NETWORK_LOSSES) if whole else _LOSSES)
         check_choice(self.decoding, "decoding", _DECODINGS)
         check_count(self.hashed, "hashed")
         if isinstance(self.features, str):
-            check_choice(self.features, "features", ("lexical",))
-        elif not callable(self.features):
-            raise InvalidInput(f"features is {self.features!r}, expected 'lexical' or a function of a sentence")
+            check_choice(self.features, "features", ("lexical", "neural"))
+        elif not callable(self.features) and network is None:
+            raise InvalidInput(f"features is {self.features!r}, expected 'lexical', 'neural' or a function of a sentence")
         sentences = _sentences(X)
         if not sentences:
             raise InvalidInput("there are no sentences to learn from")
         structure = self._family()
         truths = structure.encode(_heads(sentences, structure))
-        rows = self._rows(sentences)
-        self.n_features_in_ = int(rows.shape[1])
         loss = self._make_loss(structure)
         plain = self.decoding == "weights" or self.loss == "hinge"
         self.decoder_ = MAP() if plain else Calibrated(structure, Hamming())
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        self._train((rows, sentences), truths, loss, weights)
+        training = None if network is None else self._fit_network(network, sentences, loss, weights)
+        rows = self._rows(sentences)
+        self.n_features_in_ = self._width(rows)
+        if whole:
+            self._keep_network(training, loss)
+        else:
+            self._train((rows, sentences), truths, loss, weights)
         self._fit_labels(sentences, rows, weights)
         return self
+
+    def _fit_network(self, given: Any, sentences: list[Sentence], loss: Loss, weights: Array | None) -> Any:
+        """Train the network, unless it was given, or its last layer alone should go on learning."""
+        old = getattr(self, "network_", None) if self.warm_start else None
+        self.network_ = None
+        if neural.is_network(given):
+            if self.labels and not given.labels:
+                raise InvalidInput("the network was trained without labels; say labels=False")
+            return None
+        if given.frozen and old is not None:
+            self.network_ = old
+            return None
+        through = given.pretraining if given.frozen else self.loss if self.loss in _NETWORK_LOSSES else loss
+        training = neural.train(
+            given,
+            sentences,
+            through,
+            labels=self.labels,
+            single_root=self.single_root,
+            sample_weight=weights,
+            start=old,
+            random_state=self.random_state,
+            verbose=self.verbose,
+        )
+        self.network_ = training.network
+        if given.frozen and training.interrupted:
+            raise KeyboardInterrupt("training was interrupted before the last layer was learned")
+        return training
+
+    def _keep_network(self, training: Any, loss: Loss) -> None:
+        """The network's last layer as weights of its vectors."""
+        self.alpha_ = 0.0
+        objective = training.objectives[-1] if training.objectives else float("nan")
+        done = not training.interrupted
+        epochs = len(training.objectives)
+        self._keep(Result(training.network.last_layer, objective, float("nan"), epochs, done, not done), loss)
+        self.held_out_scores_ = np.array(training.held_out)
+        if training.interrupted:
+            raise KeyboardInterrupt(
+                f"training was interrupted after {epochs} epochs; the estimator holds the network so far"
+            )
+
+    def _any_network(self) -> Any:
+        """The network whose vectors are this parser's features, if it has one."""
+        return self.features if neural.is_network(self.features) else getattr(self, "network_", None)
 
     def _make_loss(self, structure: Family) -> Loss:
         if self.loss == "robust-stochastic":
@@ -197,11 +256,15 @@ class DependencyParser(LinearEstimator):
             return HeadSelection(structure)
         if self.loss == "minimum-risk":
             return MinimumRisk(structure, Hamming())
-        return CRF(structure)
+        return CRF(structure)  # of "binary", too: what it says of arcs, given that they make a tree
 
     def _fit_labels(self, sentences: list[Sentence], rows: Any, weights: Array | None) -> None:
         self.labels_ = self.labeler_ = None
         if not self.labels:
+            return
+        network = self._any_network()
+        if network is not None:
+            self.labels_ = np.array(network.labels)
             return
         found = np.array([label for sentence in sentences for label in sentence.labels])
         self.labels_ = np.unique(found)
@@ -217,6 +280,8 @@ class DependencyParser(LinearEstimator):
 
     def _scorer(self, X: Any, loss: Loss) -> Scorer:
         rows, sentences = X
+        if self._any_network() is not None:
+            return neural.Bilinear(rows)
         return Pairs.of_rows(rows, _arc_counts(sentences))
 
     def _training_scorer(self, X: Any, loss: Loss) -> Scorer:
@@ -235,8 +300,14 @@ class DependencyParser(LinearEstimator):
 
     # -- features ------------------------------------------------------------------------------------------------------
 
+    def _width(self, rows: Any) -> int:
+        return int(rows[0][0].shape[1] if self._any_network() is not None else rows.shape[1])
+
     def _rows(self, sentences: list[Sentence]) -> Any:
-        """Features of all arcs of all sentences, a row for each."""
+        """Features of all arcs of all sentences, a row for each; of a network vectors of the words of each sentence."""
+        network = self._any_network()
+        if network is not None:
+            return network.vectors(sentences)
         if isinstance(self.features, str):
             return arc_rows(sentences, self.hashed)
         blocks: list[Array] = []
@@ -275,7 +346,10 @@ class DependencyParser(LinearEstimator):
         heads = [np.asarray(tree) for tree in self.decoder_.decode(output)]
         if self.labels_ is None:
             return [s.with_parse(tree) for s, tree in zip(sentences, heads, strict=True)]
-        if self.labeler_ is None:
+        network = self._any_network()
+        if network is not None:
+            told = np.concatenate([np.array(names) for names in network.told_labels(sentences, heads)])
+        elif self.labeler_ is None:
             told = np.repeat(self.labels_, sum(map(len, sentences)))
         else:
             told = self.labeler_.predict(self._label_rows(sentences, heads, rows))
@@ -311,8 +385,8 @@ class DependencyParser(LinearEstimator):
         if not sentences:
             return [], None, None
         rows = self._rows(sentences)
-        if rows.shape[1] != self.n_features_in_:
-            raise InvalidInput(f"arcs have {rows.shape[1]} features, but in training they had {self.n_features_in_}")
+        if self._width(rows) != self.n_features_in_:
+            raise InvalidInput(f"arcs have {self._width(rows)} features, but in training they had {self.n_features_in_}")
         scores = self._scorer((rows, sentences), self.loss_).scores(self.weights_)
         return sentences, rows, self.loss_.output(scores)
 

@@ -12,6 +12,7 @@ except ImportError:
 from .biaffine import BiaffineScorer, WordIndex
 from .layers import Argmax, KLProject, Marginals, Project
 from .losses import AdversarialLoss, CRFLoss, FenchelYoungLoss, HingeLoss, StructuredLoss
+from .parser import ParsingNetwork, train_network
 
 __all__ = [
     "AdversarialLoss",
@@ -22,7 +23,9 @@ __all__ = [
     "HingeLoss",
     "KLProject",
     "Marginals",
+    "ParsingNetwork",
     "Project",
     "StructuredLoss",
     "WordIndex",
+    "train_network",
 ]
