@@ -1,4 +1,4 @@
-"""Vectors of words from a network, in place of features, for dependency parsers. PyTorch is imported when a network is trained."""
+"""Vectors of words from a network in place of features. PyTorch is imported when a network is trained or loaded."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _GAME_TOL = 1e-2
 class NeuralFeatures:
     """How :class:`DependencyParser` makes vectors of words by a network: embeddings, BiLSTMs, deep biaffine arcs and labels.
 
-    An embedding of the word, a BiLSTM over its characters and an embedding of its universal part of speech (where the training file
-    has them) go into a BiLSTM over the sentence. Each word m gets a vector x_m as a dependent and h_m as a head (the root
-    as well), and arcs score [x_m; 1]ᵀ W [h_h; 1]. With ``frozen=False`` the whole network learns from the parser's loss.
-    With ``frozen=True`` it is trained first, with ``pretraining``, and stays as it is; then W alone is learned anew with
-    the parser's loss, which is then a convex problem like that of any linear estimator. Needs PyTorch.
+    An embedding of the word, a BiLSTM over its characters and an embedding of its universal part of speech (where the training
+    file has them) go into a BiLSTM over the sentence. Each word m gets a vector d_m as a dependent and each possible head
+    k, the root too, a vector h_k; the arc scores [d_m; 1]ᵀ W [h_k; 1]. With ``frozen=False`` the whole network learns from
+    the parser's loss. With ``frozen=True`` it is trained first, with ``pretraining``, and stays as it is; then W alone is
+    learned anew with the parser's loss, a convex problem like that of any linear estimator. Needs PyTorch.
 
     Parameters
     ----------
     frozen : bool, default=False
         Whether the parser's loss trains W alone, on the vectors of a network trained before.
     pretraining : {"binary", "head-selection"}, default="binary"
-        What trains a network that is frozen then: a binary cross-entropy for each possible arc, which leans to no loss of the last
-        layer, or the cross-entropy of each word's head among all words.
+        What trains a network that is frozen then: a binary cross-entropy for each possible arc, which leans to no loss of the
+        last layer, or the cross-entropy of each word's head among all words.
     word_size, character_size, tag_size : int
         The lengths of embeddings.
     hidden, layers : int

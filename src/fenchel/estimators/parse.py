@@ -28,9 +28,9 @@ from ..losses.named import CRF
 from ..losses.softmax_margin import SoftmaxMargin
 from ..scorers.base import Scorer
 from ..scorers.pairs import Pairs
+from ..solvers.base import Result
 from ..structures.ragged import Family
 from ..structures.tree import Arborescences, DependencyTrees
-from ..solvers.base import Result
 from . import neural
 from .base import LinearEstimator
 from .classify import FenchelYoungClassifier
@@ -65,10 +65,11 @@ class DependencyParser(LinearEstimator):
     loss : {"crf", "softmax-margin", "head-selection", "minimum-risk", "hinge", "robust-stochastic"}, default="crf"
         What training minimises. A network can also be trained end to end by "binary", a cross-entropy for each possible arc.
     features : "lexical", "neural", NeuralFeatures, ParsingNetwork or function, default="lexical"
-        "neural" (:class:`~fenchel.estimators.NeuralFeatures`, which has the settings) are vectors of words from a network that is
-        trained end to end through ``loss``, or first and then frozen. A network that was trained before
-        (:class:`fenchel.nn.ParsingNetwork`, ``network_`` of another parser) stays as it is. "lexical" are hashed combinations of forms, lemmas, tags, morphology, direction and distance
-        (:func:`~fenchel.data.arc_features.arc_rows`), of the columns of the file alone. A function of a sentence of n words
+        "lexical" are hashed combinations of forms, lemmas, tags, morphology, direction and distance
+        (:func:`~fenchel.data.arc_features.arc_rows`), of the columns of the file alone. "neural" are vectors of words from a
+        network that is trained end to end through ``loss``; :class:`~fenchel.estimators.NeuralFeatures` has its settings, one of
+        which freezes the network and learns the last layer alone. A network that was trained before
+        (:class:`fenchel.nn.ParsingNetwork`, the ``network_`` of another parser) is frozen. A function of a sentence of n words
         gives an array (n, n + 1, d): row i, column h for the arc from word h (0: the root) to word i + 1.
     labels : bool, default=True
         Whether to learn and tell labels of arcs; without, those of the sentences stay.
@@ -180,7 +181,9 @@ class DependencyParser(LinearEstimator):
         if isinstance(self.features, str):
             check_choice(self.features, "features", ("lexical", "neural"))
         elif not callable(self.features) and network is None:
-            raise InvalidInput(f"features is {self.features!r}, expected 'lexical', 'neural' or a function of a sentence")
+            raise InvalidInput(
+                f"features is {self.features!r}, expected 'lexical', 'neural' or a function of a sentence"
+            )
         sentences = _sentences(X)
         if not sentences:
             raise InvalidInput("there are no sentences to learn from")
@@ -386,7 +389,9 @@ class DependencyParser(LinearEstimator):
             return [], None, None
         rows = self._rows(sentences)
         if self._width(rows) != self.n_features_in_:
-            raise InvalidInput(f"arcs have {self._width(rows)} features, but in training they had {self.n_features_in_}")
+            raise InvalidInput(
+                f"arcs have {self._width(rows)} features, but in training they had {self.n_features_in_}"
+            )
         scores = self._scorer((rows, sentences), self.loss_).scores(self.weights_)
         return sentences, rows, self.loss_.output(scores)
 

@@ -87,8 +87,8 @@ class WordIndex:
 class BiaffineScorer(torch.nn.Module):
     """Scores of all arcs of sentences, ``(sentences, words, words + 1[, labels])``, the root in the first column.
 
-    A BiLSTM over the characters of a word, an embedding of the word and, with ``n_tags``, one of its tag go into a BiLSTM over the
-    sentence. Each word gets a vector as a dependent and one as a head, and an arc's score is biaffine in the two; with
+    A BiLSTM over the characters of a word, an embedding of the word and, with ``n_tags``, one of its tag go into a BiLSTM over
+    the sentence. Each word gets a vector as a dependent and one as a head, and an arc's score is biaffine in the two; with
     ``labels`` > 1 that of the label is added, by a second pair of vectors. Scores are what the losses on ``DependencyTrees``
     take, with ``lengths``.
 
@@ -169,7 +169,7 @@ class BiaffineScorer(torch.nn.Module):
         if (tags is None) != (self.tags is None):
             raise InvalidInput(f"the network was made {'with' if self.tags is not None else 'without'} tags")
         sizes = torch.as_tensor(lengths, dtype=torch.long, device=words.device)
-        b, n = words.shape
+        n = words.shape[1]
         if self.training:  # what to do with unknown words is learned from words that are hidden
             hidden = torch.rand(words.shape, device=words.device) < self.hiding[words]
             words = torch.where(hidden & (words != _PADDING), _UNKNOWN, words)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .._core.errors import InvalidInput
 from .._core.parallel import get_threads
+from .._core.ragged import Ragged
 from .._core.types import Array, IntArray
 from ..data.conllu import Sentence
 from ..losses.base import Loss
@@ -84,6 +85,7 @@ class ParsingNetwork:
         if weights is not None:
             self.module.load_state_dict({name: torch.tensor(array) for name, array in weights.items()})
         self.module.eval()
+        self._known: dict[Sentence, Tensor] | None = None
 
     @classmethod
     def for_sentences(
@@ -150,6 +152,28 @@ class ParsingNetwork:
                 found[at] = [self.labels[k] for k in best[i][: lengths[i]]]
         return found
 
+    def predict(self, sentences: Sequence[Sentence], *, single_root: bool = True) -> list[Sentence]:
+        """The sentences with the trees of highest score under the network's own last layer, and its labels."""
+        if not len(sentences):
+            return []
+        trees: Any = DependencyTrees() if single_root else Arborescences()
+        W = self.last_layer
+        scores = [(a @ W[:-1] + W[-1]) @ np.c_[b, np.ones(len(b))].T for a, b in self.vectors(sentences)]
+        heads = trees.decode(trees.argmax(Ragged.of(scores)))
+        if not self.labels:
+            return [s.with_parse(tree) for s, tree in zip(sentences, heads, strict=True)]
+        labels = self.told_labels(sentences, heads)
+        return [s.with_parse(tree, names) for s, tree, names in zip(sentences, heads, labels, strict=True)]
+
+    @contextmanager
+    def remembering(self) -> Iterator[ParsingNetwork]:
+        """Inside, each sentence is read once: for many last layers on one network that no longer learns."""
+        self._known = {}
+        try:
+            yield self
+        finally:
+            self._known = None
+
     def inputs(self, sentences: Sequence[Sentence]) -> tuple[Any, ...]:
         """What the module takes for these sentences."""
         words, characters, lengths = self.index([s.forms for s in sentences])
@@ -164,8 +188,15 @@ class ParsingNetwork:
         lengths = np.array([len(s) for s in sentences], np.int64)
         with torch.no_grad(), _threads(self.sizes):
             for batch in _batches(np.argsort(lengths, kind="stable"), lengths, _AT_ONCE):
-                given = self.inputs([sentences[i] for i in batch])
-                yield batch, self.module.features(*given), given[2]
+                items = [sentences[i] for i in batch]
+                known = self._known
+                if known is not None and all(s in known for s in items):
+                    yield batch, torch.nn.utils.rnn.pad_sequence([known[s] for s in items], True), lengths[batch]
+                    continue
+                features = self.module.features(*self.inputs(items))
+                if known is not None:
+                    known.update((s, features[i, : len(s)].clone()) for i, s in enumerate(items))
+                yield batch, features, lengths[batch]
 
 
 # -- training ----------------------------------------------------------------------------------------------------------
@@ -341,14 +372,9 @@ def _padded(rows: Sequence[IntArray], n: int) -> Tensor:
 
 def _right_heads(network: ParsingNetwork, sentences: list[Sentence], single_root: bool) -> float:
     """The share of words whose head is that of the tree of highest score."""
-    trees: Any = DependencyTrees() if single_root else Arborescences()
-    W, right, words = network.last_layer, 0, 0
-    for sentence, (a, b) in zip(sentences, network.vectors(sentences), strict=True):
-        scores = (a @ W[:-1] + W[-1]) @ np.concatenate([b, np.ones((len(b), 1))], axis=1).T
-        tree = trees.member(scores.size)
-        right += int((tree.decode(tree.argmax(scores)) == sentence.heads).sum())
-        words += len(sentence)
-    return right / words
+    parses = network.predict(sentences, single_root=single_root)
+    right = sum(int((a.heads == s.heads).sum()) for a, s in zip(parses, sentences, strict=True))
+    return right / sum(map(len, sentences))
 
 
 def _shuffled(items: IntArray, lengths: IntArray, most: int, rng: np.random.Generator) -> list[list[int]]:
