@@ -52,6 +52,24 @@ def test_from_fit_to_evaluate(files, tmp_path, capsys):
         assert part in text
 
 
+@pytest.mark.torch
+def test_a_network(files, tmp_path, capsys):
+    pytest.importorskip("torch")
+    few = tmp_path / "few.conllu"
+    write_conllu(few, small_treebank(6, random_state=0))
+    fit = ["fit", few, "--task", "parse", "--features", "neural", "--loss", "head-selection", "--out", tmp_path / "m"]
+    assert "--alpha is not for --features neural" in fails(capsys, *fit, "--alpha", "0.1")
+    code, text, err = run(capsys, *fit, "--test-share", "0")
+    assert (code, err) == (0, "")
+    assert "epochs" in text
+    assert "alpha" not in text
+    assert "gap" not in text
+    scores = json.loads(run(capsys, "evaluate", tmp_path / "m", few, "--json")[1])
+    assert scores["uas"] == 1.0
+    text = run(capsys, "info", tmp_path / "m")[1]
+    assert "head-selection" in text
+
+
 def test_what_is_in_the_file_stays(files, tmp_path, capsys):
     model = tmp_path / "m"
     options = ["--alpha", "0.1", "--test-share", "0", "--tol", "0.1", "--quiet"]
@@ -74,6 +92,7 @@ def test_mistakes_are_named(files, tmp_path, capsys):
     fit = ["fit", train, "--task", "parse", "--out", tmp_path / "m"]
     assert "--weight is not for --task parse" in fails(capsys, *fit, "--weight", "a")
     assert "--drop is not for --task parse" in fails(capsys, *fit, "--drop", "a")
+    assert "loss is 'binary'" in fails(capsys, *fit, "--loss", "binary")
     bare = tmp_path / "bare.conllu"
     bare.write_text("1\tthe\t_\tDET\t_\t_\t_\t_\t_\t_\n\n")
     assert "word 1 has no head" in fails(capsys, "fit", bare, "--task", "parse", "--out", tmp_path / "m")

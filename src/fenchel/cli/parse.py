@@ -26,11 +26,13 @@ _LOSSES = {
     "minimum-risk": "the expected number of wrong heads; not convex",
     "hinge": "the structured hinge",
     "robust-stochastic": "the moment-robust loss; slow, for small treebanks",
+    "binary": "binary cross-entropy of each arc (neural)",
 }
 _PENALTIES = {
     "l2": "alpha/2 times the squared norm of the weights",
     "norm": "alpha times the norm, the moment ball's radius",
 }
+_FEATURES = {"lexical": "of words, tags and morphology, hashed", "neural": "a network, trained end to end (needs PyTorch)"}
 _DECODINGS = {"risk": "fewest expected wrong heads", "weights": "highest score"}
 _ALPHAS = (1e-1, 1e-2, 1e-3)
 _CV_TOL = 1e-2
@@ -50,7 +52,7 @@ class _File:
 
 
 class Parse(Task):
-    """Dependency trees of sentences, by a linear model of arcs."""
+    """Dependency trees of sentences, by a linear model of arcs or a network."""
 
     name = "parse"
     summary = "a head and a label for each word of a CoNLL-U file"
@@ -64,6 +66,7 @@ class Parse(Task):
     def add_arguments(self, group: argparse._ArgumentGroup) -> None:
         add_choice(group, "loss", _LOSSES, "what training minimises", told=_LOSSES)
         add_choice(group, "penalty", _PENALTIES, "what weights cost", told=_PENALTIES)
+        add_choice(group, "features", _FEATURES, "what arcs are scored by", told=_FEATURES)
         add_choice(group, "decoding", _DECODINGS, "the answer", told=_DECODINGS)
         group.add_argument(
             "--many-roots", action="store_true", help="any number of words may hang on the root, in place of one"
@@ -98,10 +101,14 @@ class Parse(Task):
         for option in ("weight", "drop"):
             if getattr(args, option):
                 raise InvalidInput(f"--{option} is not for --task parse")
+        neural = args.features == "neural"
+        if neural and args.alpha is not None:
+            raise InvalidInput("--alpha is not for --features neural: networks have no ridge penalty")
         sentences = table.sentences
         estimator = DependencyParser(
             args.loss,
             penalty=args.penalty,
+            features=args.features,
             decoding=args.decoding,
             single_root=not args.many_roots,
             tol=args.tol,
@@ -124,7 +131,7 @@ class Parse(Task):
         grid: list[dict[str, float]] = []
         notes: list[str] = []
         value, by = args.alpha, "--alpha"
-        if value is None and len(inside) < 5:
+        if value is None and (neural or len(inside) < 5):
             value, by = 1e-2, "default"
         held_out = None
         with warnings.catch_warnings():
@@ -155,6 +162,7 @@ class Parse(Task):
             "labels": fitted.labels_.tolist(),
             "loss": args.loss,
             "penalty": args.penalty,
+            "features": args.features,
             "decoding": args.decoding,
             "seed": args.seed,
             "alpha": {"value": value, "chosen_by": by, "grid": grid},
@@ -179,6 +187,9 @@ class Parse(Task):
         if held:
             parts.append(f"On {held['sentences']} held-out sentences\n" + _table(held))
         rows = final_rows(report)
+        if report["features"] == "neural":
+            told = {"iterations": "epochs", "objective": "mean loss while learning"}
+            rows = [[told.get(name, name), *rest] for name, *rest in rows if name not in ("alpha", "duality gap")]
         parts.append("Final fit on all sentences\n" + columns(rows, header=False, left=2))
         parts += [f"Note: {note}" for note in report["notes"]]
         return "\n\n".join(parts)
@@ -206,7 +217,8 @@ class Parse(Task):
         return {
             "labels": estimator.labels_.tolist(),
             "features": estimator.n_features_in_,
-            **{key: getattr(estimator, key) for key in ("loss", "penalty", "decoding", "single_root", "alpha")},
+            **{key: getattr(estimator, key) for key in ("loss", "decoding", "single_root")},
+            **({} if estimator.features == "neural" else {key: getattr(estimator, key) for key in ("penalty", "alpha")}),
             **training_state(estimator),
         }
 

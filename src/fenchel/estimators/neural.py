@@ -40,9 +40,9 @@ class NeuralFeatures:
     ----------
     frozen : bool, default=False
         Whether the parser's loss trains W alone, on the vectors of a network trained before.
-    pretraining : {"binary", "head-selection"}, default="binary"
-        What trains a network that is frozen then: a binary cross-entropy for each possible arc, which leans to no loss of the
-        last layer, or the cross-entropy of each word's head among all words.
+    pretraining : {"head-selection", "binary"}, default="head-selection"
+        What trains a network that is frozen then: the cross-entropy of each word's head among all words, or a binary
+        cross-entropy for each possible arc, which takes more epochs but leans less to one loss of the last layer.
     word_size, character_size, tag_size : int
         The lengths of embeddings.
     hidden, layers : int
@@ -77,7 +77,7 @@ class NeuralFeatures:
     """
 
     frozen: bool = False
-    pretraining: str = "binary"
+    pretraining: str = "head-selection"
     word_size: int = 100
     character_size: int = 50
     tag_size: int = 50
