@@ -199,3 +199,40 @@ for what in (
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.splitlines() == ["fenchel.nn needs PyTorch: pip install 'fenchel[torch]'"] * 2
+
+
+def test_the_experiment(tmp_path):
+    from fenchel.experiments import parsing_networks
+    from fenchel.experiments.resume import keeping
+
+    trainers = {
+        "biaffine": parsing_networks.Trainer("one", {"loss": "crf"}, "BiAF"),
+        "hinge": parsing_networks.Trainer("hinge", {"loss": "hinge"}, most=10),
+    }
+    told = []
+    for _ in range(2):  # the second time everything is found in the file
+        with keeping(tmp_path / "kept"):
+            result = parsing_networks.run(
+                quick=True, splits=2, trainers=trainers, progress=lambda share, what: told.append(what)
+            )
+    assert all(len(row) == len(result["columns"]) for row in result["rows"])
+    scores = result["values"]
+    assert set(scores) == {"made up: network", "made up: biaffine", "made up: hinge"}
+    assert set(scores["made up: biaffine"]) == {"10", "20"}
+    assert set(scores["made up: hinge"]) == {"10"}
+    assert scores["made up: biaffine"]["20"]["uas"][0] > 50  # a chance of one in ten
+    assert all(len(found) == 2 for found in scores["made up: biaffine"]["10"].values())
+    assert len(told) == 8
+    assert "results were taken from" in result["notes"][-1]
+    with pytest.raises(InvalidInput, match="which the experiment parsing reads"):
+        parsing_networks.run(tmp_path)
+
+
+def test_cells_tell_what_differs_from_the_biaffine_layer():
+    from fenchel.experiments.parsing_networks import _cell
+
+    base = [50.0, 52.0, 51.0, 49.0, 53.0]
+    assert _cell(base, []) == "51.00 ± 1.58"
+    assert _cell([x + d for x, d in zip(base, [1, 1.2, 0.9, 1.1, 1], strict=True)], base).endswith("†")
+    assert not _cell([x + d for x, d in zip(base, [1, -1.2, 0.9, -1.1, 1], strict=True)], base).endswith("†")
+    assert _cell([], base) == "-"

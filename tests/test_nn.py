@@ -329,6 +329,37 @@ def test_padded_trees_and_matchings_and_lists():
     assert torch.allclose(square[1], Project(Birkhoff(3))(theta[1, :3, :3]), atol=1e-6)
 
 
+def test_soft_truths_of_families_and_pairs():
+    """As many points as scores, in the same form; the scores' own prediction loses nothing."""
+    rng = np.random.default_rng(0)
+    theta = torch.tensor(rng.normal(size=(2, 3, 4)), requires_grad=True)
+    lengths, trees = [3, 2], DependencyTrees()
+    loss = CRFLoss(trees, reduction="none")
+    projected, exact = FenchelYoungLoss(trees, "euclidean", reduction="none"), Project(trees, tol=1e-12)(theta, lengths)
+    for truth in (exact.detach(), exact.detach().float()):
+        assert torch.allclose(projected(theta, truth, lengths=lengths), torch.zeros(2).double(), atol=1e-6)
+    with pytest.raises(MissingOracle, match="largest entropy of a distribution with a given mean"):
+        loss(theta, exact.detach(), lengths=lengths)  # for trees Ω of the CRF is known at vertices only
+    hard = [DependencyTree(n).encode(np.arange(n)) for n in lengths]
+    padded = torch.zeros(2, 3, 4)
+    for i, v in enumerate(hard):
+        padded[i, : lengths[i], : lengths[i] + 1] = torch.tensor(v)
+    heads = [list(range(n)) for n in lengths]
+    expected = loss(theta, heads, lengths=lengths)
+    assert torch.allclose(loss(theta, padded, lengths=lengths), expected)
+    listed = [theta[i, :n, : n + 1] for i, n in enumerate(lengths)]
+    assert torch.allclose(loss(listed, [torch.tensor(v) for v in hard]), expected)
+    with pytest.raises(InvalidInput, match=r"y has shape \(2, 3\)"):
+        loss(theta, [torch.zeros(2, 3), torch.zeros(2, 3)], lengths=lengths)
+    nodes, table = torch.tensor(rng.normal(size=(2, 4, 3))), torch.tensor(rng.normal(size=(3, 3)))
+    for structure, more in ((Chains(3), {"lengths": [4, 2]}), (Chain(4, 3), {})):
+        mu = Marginals(structure)((nodes, table), *more.values())
+        value = CRFLoss(structure, reduction="none")((nodes, table), mu, **more)
+        assert torch.allclose(value, torch.zeros(2, dtype=value.dtype), atol=1e-9)
+    with pytest.raises(InvalidInput, match="must have the shape of the scores"):
+        CRFLoss(Chain(4, 3))((nodes, table), (mu[0][:1], mu[1][:1]))
+
+
 def test_no_item_and_no_position():
     empty = torch.zeros(0, 3, requires_grad=True)
     CRFLoss(Simplex(3))(empty, torch.zeros(0, dtype=torch.long)).backward()
@@ -466,19 +497,6 @@ def test_words_that_are_rare_or_long_are_numbered():
     assert characters[1, 1].sum() == 0
     assert lengths.tolist() == [2, 1]
     assert (index.n_words, index.n_characters) == (3, 5)
-
-
-def test_the_experiment_of_neural_parsing(tmp_path):
-    from fenchel.experiments.neural_parsing import run
-
-    result = run(quick=True)
-    assert len(result["rows"][0]) == len(result["columns"])
-    scores = result["values"]
-    assert set(scores) >= {"made up: network", "made up: biaffine", "made up: crf", "made up: hinge"}
-    assert all(0 <= score <= 1 for found in scores.values() for draws in found.values() for score in draws)
-    assert scores["made up: crf"]["20"][0] > 0.4  # a chance of one in four or five
-    with pytest.raises(InvalidInput, match="which the experiment neural-parsing reads"):
-        run(tmp_path)
 
 
 @pytest.mark.parametrize("structure", [Arborescence(4), DependencyTree(4)], ids=str)

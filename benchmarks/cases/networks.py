@@ -305,8 +305,9 @@ def _non_projective(batch: int, n: int) -> Case:
 def _adversarial_trees(batch: int, n: int) -> Case:
     """The loss to a gap of 1e-3, forward and backward, beside a step of the parser's network that makes its scores.
 
-    The network is that of ``DependencyParser(features="neural")`` in the sizes of Dozat and Manning (2017, Table 1): words and tags
-    of 100, a BiLSTM over characters, 3 BiLSTMs of 400, vectors of 500 and 100, dropout; arcs, and labels of the true arcs.
+    The network is that of ``DependencyParser(features="neural")`` in the sizes of Dozat and Manning (2017, Table 1): words and
+    tags of 100, a BiLSTM over characters, 3 BiLSTMs of 400, vectors of 500 and 100, dropout; arcs, and labels of the true
+    arcs.
     """
 
     def make(rng: np.random.Generator) -> Any:

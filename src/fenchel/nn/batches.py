@@ -213,9 +213,38 @@ def _runs(
     return torch.from_numpy(places.reshape(-1)).to(device), torch.from_numpy(item * stride + within).to(device)
 
 
+def _soft_points(batch: Batch, y: Any, lengths: Any) -> Any:
+    """Truths that are points like the scores of a family's items, or of a chain's nodes and edges; None if they are outputs."""
+
+    def floating(value: Any) -> bool:
+        return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+    if isinstance(y, tuple):
+        if len(y) != 2 or not all(map(floating, y)) or y[0].ndim < 2:
+            return None
+    elif batch.sizes is None:
+        return None  # one structure, one tensor: the caller knows its shape
+    elif floating(y):
+        if y.ndim < 3:
+            return None
+    elif not (
+        isinstance(y, list)
+        and len(y) == len(batch.sizes) > 0
+        and all(floating(item) and item.numel() == n for item, n in zip(y, batch.sizes, strict=True))
+    ):
+        return None
+    points = pack(batch.structure, y, lengths)
+    if points.scores.shape != batch.scores.shape:
+        raise InvalidInput("truths that are points of the hull must have the shape of the scores")
+    return points.rows(numbers(points.scores.to(batch.scores.dtype)))
+
+
 def outputs_of(batch: Batch, y: Any, lengths: Any) -> Any:
     """The points v of truths: whole numbers are outputs, floating-point numbers like the scores are points themselves."""
     structure = batch.structure
+    soft = _soft_points(batch, y, lengths)
+    if soft is not None:
+        return soft
     given: Any = numbers(y) if isinstance(y, torch.Tensor) else y
     is_points = isinstance(y, torch.Tensor) and y.is_floating_point() and batch.sizes is None
     if is_points and given.shape == batch.shape + structure.shape:
