@@ -150,6 +150,30 @@ def test_early_stopping_keeps_the_best_and_weights_of_sentences_count():
     assert held.held_out_scores_.shape == (3,)
 
 
+def test_training_goes_on_from_a_network_and_stops_when_asked():
+    parser = DependencyParser("crf", features=features(epochs=5), random_state=0, warm_start=True).fit(TRAIN)
+    first, network = parser.objective_, parser.network_
+    assert parser.fit(TRAIN).objective_ < first
+    assert parser.network_ is network
+    with pytest.raises(InvalidInput, match="was made without the label 'odd'"):
+        parser.fit([s.with_parse(s.heads, ["odd"] * len(s)) for s in TRAIN])
+
+    def stop(epoch, objective, score):
+        if epoch == 2:
+            raise KeyboardInterrupt
+
+    out = train_network(TRAIN, "binary", sizes=SMALL, epochs=9, report=stop)
+    assert out.interrupted
+    assert len(out.objectives) == 2
+    assert out.network.predict(TRAIN[:1])[0].forms == TRAIN[0].forms
+    assert out.network.predict([]) == []
+
+
+def test_alpha_is_chosen_for_frozen_networks():
+    parser = DependencyParser(features=features(frozen=True, epochs=10), alpha="cv", tol=0.1, random_state=0).fit(TRAIN)
+    assert parser.alpha_ in parser.cv_results_["alpha"]
+
+
 def test_without_tags_and_labels_and_with_several_roots():
     bare = [Sentence.of(s.forms).with_parse(s.heads) for s in TRAIN]
     parser = DependencyParser("crf", features=features(epochs=3), labels=False, single_root=False).fit(bare)

@@ -194,7 +194,7 @@ class DependencyParser(LinearEstimator):
         self.decoder_ = MAP() if plain else Calibrated(structure, Hamming())
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         training = None if network is None else self._fit_network(network, sentences, loss, weights)
-        rows = self._rows(sentences)
+        rows = None if whole else self._rows(sentences)
         self.n_features_in_ = self._width(rows)
         if whole:
             self._keep_network(training, loss)
@@ -304,7 +304,8 @@ class DependencyParser(LinearEstimator):
     # -- features ------------------------------------------------------------------------------------------------------
 
     def _width(self, rows: Any) -> int:
-        return int(rows[0][0].shape[1] if self._any_network() is not None else rows.shape[1])
+        network = self._any_network()
+        return int(rows.shape[1]) if network is None else int(network.size)
 
     def _rows(self, sentences: list[Sentence]) -> Any:
         """Features of all arcs of all sentences, a row for each; of a network vectors of the words of each sentence."""

@@ -259,6 +259,10 @@ def train_network(
         made = Training(network)
         module, value = network.module, _arc_loss(loss)
         places = {label: i for i, label in enumerate(network.labels)}
+        if len(places) > 1:
+            unmet = {label for i in inside for label in sentences[i].labels} - set(places)
+            if unmet:
+                raise InvalidInput(f"the network to start from was made without the label {min(unmet)!r}")
         optimizer = torch.optim.Adam(module.parameters(), lr=learning_rate, betas=(0.9, 0.9))
         schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, _DECAY)
         scale = float(shares[inside] @ lengths[inside]) / total  # gradients are those of a word, whatever the lengths
