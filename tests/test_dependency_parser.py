@@ -239,7 +239,7 @@ def test_what_is_refused_is_named():
             DependencyParser().fit(X)
     with pytest.raises(InvalidInput, match="loss is 'crff'"):
         DependencyParser("crff").fit(train)
-    with pytest.raises(InvalidInput, match="features is 3, expected 'lexical' or a function"):
+    with pytest.raises(InvalidInput, match="features is 3, expected 'lexical', 'neural' or a function"):
         DependencyParser(features=3).fit(train)
     with pytest.raises(InvalidInput, match="features is 'lexica'"):
         DependencyParser(features="lexica").fit(train)

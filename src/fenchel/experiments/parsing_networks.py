@@ -96,7 +96,7 @@ _PUBLISHED: dict[str, dict[int, dict[str, tuple[float, float, float, float]]]] =
 }  # fmt: skip
 _SIZES = (10, 50, 100, 1000)
 _DRAWS = 5
-_ALPHAS = (1e-1, 1e-2, 1e-3)
+_ALPHAS = (10.0, 1.0, 1e-1, 1e-2)
 _VALIDATION = 200
 """Sentences of the development part by which alpha is chosen."""
 _TOL, _MOST = 1e-2, 100
