@@ -155,6 +155,9 @@ def test_training_goes_on_from_a_network_and_stops_when_asked():
     first, network = parser.objective_, parser.network_
     assert parser.fit(TRAIN).objective_ < first
     assert parser.network_ is network
+    parser.set_params(loss="minimum-risk").fit(TRAIN)  # not convex, so better begun by another loss
+    assert parser.network_ is network
+    assert np.isfinite(parser.objective_)
     with pytest.raises(InvalidInput, match="was made without the label 'odd'"):
         parser.fit([s.with_parse(s.heads, ["odd"] * len(s)) for s in TRAIN])
 
@@ -167,6 +170,14 @@ def test_training_goes_on_from_a_network_and_stops_when_asked():
     assert len(out.objectives) == 2
     assert out.network.predict(TRAIN[:1])[0].forms == TRAIN[0].forms
     assert out.network.predict([]) == []
+
+
+def test_a_parser_that_had_a_network_forgets_it():
+    parser = DependencyParser(features=features(epochs=1)).fit(TRAIN)
+    parser.set_params(features="lexical").fit(TRAIN)
+    assert parser.network_ is None
+    assert parser.coef_.ndim == 1
+    assert parser.score(TRAIN) > 0.9
 
 
 def test_alpha_is_chosen_for_frozen_networks():

@@ -32,7 +32,10 @@ _PENALTIES = {
     "l2": "alpha/2 times the squared norm of the weights",
     "norm": "alpha times the norm, the moment ball's radius",
 }
-_FEATURES = {"lexical": "of words, tags and morphology, hashed", "neural": "a network, trained end to end (needs PyTorch)"}
+_FEATURES = {
+    "lexical": "of words, tags and morphology, hashed",
+    "neural": "a network, trained end to end (needs PyTorch)",
+}
 _DECODINGS = {"risk": "fewest expected wrong heads", "weights": "highest score"}
 _ALPHAS = (1e-1, 1e-2, 1e-3)
 _CV_TOL = 1e-2
@@ -218,7 +221,9 @@ class Parse(Task):
             "labels": estimator.labels_.tolist(),
             "features": estimator.n_features_in_,
             **{key: getattr(estimator, key) for key in ("loss", "decoding", "single_root")},
-            **({} if estimator.features == "neural" else {key: getattr(estimator, key) for key in ("penalty", "alpha")}),
+            **(
+                {} if estimator.features == "neural" else {key: getattr(estimator, key) for key in ("penalty", "alpha")}
+            ),
             **training_state(estimator),
         }
 

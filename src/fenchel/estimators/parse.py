@@ -80,7 +80,8 @@ class DependencyParser(LinearEstimator):
         (always so for the hinge).
     alpha : float, function or "cv", default=1e-2
         The strength of the penalty on the mean loss, or a function of the number of sentences that gives it (as
-        ``lambda m: m**-0.25``); "cv" chooses it by five-fold cross-validation of wrong heads. Networks trained end to end have none.
+        ``lambda m: m**-0.25``); "cv" chooses it by five-fold cross-validation of wrong heads. Networks
+        trained end to end have none.
     penalty : {"l2", "norm"}, default="l2"
         alpha/2 ‖w‖², or alpha ‖w‖: with the robust loss alpha is then the radius of the ball of moments, by how much the
         adversary may move the mean features of the training sentences. Both have the same solutions, for other alphas.
@@ -193,7 +194,7 @@ class DependencyParser(LinearEstimator):
         plain = self.decoding == "weights" or self.loss == "hinge"
         self.decoder_ = MAP() if plain else Calibrated(structure, Hamming())
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        training = None if network is None else self._fit_network(network, sentences, loss, weights)
+        training = self._fit_network(network, sentences, loss, weights)
         rows = None if whole else self._rows(sentences)
         self.n_features_in_ = self._width(rows)
         if whole:
@@ -207,6 +208,8 @@ class DependencyParser(LinearEstimator):
         """Train the network, unless it was given, or its last layer alone should go on learning."""
         old = getattr(self, "network_", None) if self.warm_start else None
         self.network_ = None
+        if given is None:
+            return None
         if neural.is_network(given):
             if self.labels and not given.labels:
                 raise InvalidInput("the network was trained without labels; say labels=False")

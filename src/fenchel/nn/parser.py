@@ -17,6 +17,7 @@ from .._core.ragged import Ragged
 from .._core.types import Array, IntArray
 from ..data.conllu import Sentence
 from ..losses.base import Loss
+from ..losses.head_selection import HeadSelection
 from ..structures.tree import Arborescences, DependencyTrees
 from .biaffine import BiaffineScorer, WordIndex
 from .losses import StructuredLoss
@@ -328,13 +329,13 @@ def _losses(
 
 def _arc_loss(loss: str | Loss) -> Callable[[Tensor, list[IntArray], IntArray], Tensor]:
     """The losses of the trees of a batch, one for each sentence, from padded scores."""
+    if loss == "head-selection":
+        loss = HeadSelection(DependencyTrees())
     if isinstance(loss, Loss):
         module = StructuredLoss(loss, reduction="none")
         return lambda scores, trees, lengths: module(scores, trees, lengths=lengths)
     if loss == "binary":
         return _binary
-    if loss == "head-selection":
-        return _head_selection
     raise InvalidInput(f"loss is {loss!r}, expected 'binary', 'head-selection' or a fenchel.losses.Loss")
 
 
@@ -342,16 +343,6 @@ def _binary(scores: Tensor, trees: list[IntArray], lengths: IntArray) -> Tensor:
     chosen = torch.zeros_like(scores).scatter_(2, _padded(trees, scores.shape[1])[:, :, None], 1.0)
     arcs = torch.nn.functional.binary_cross_entropy_with_logits(scores, chosen, reduction="none")
     return torch.where(_possible(scores, lengths), arcs, 0.0).sum(dim=(1, 2))
-
-
-def _head_selection(scores: Tensor, trees: list[IntArray], lengths: IntArray) -> Tensor:
-    possible = _possible(scores, lengths)
-    possible[..., 0] = True  # so that rows of padding are something to normalise
-    heads = _padded(trees, scores.shape[1])
-    words = torch.nn.functional.cross_entropy(
-        scores.masked_fill(~possible, -torch.inf).transpose(1, 2), heads, reduction="none"
-    )
-    return (words * _inside(scores.shape[1], lengths)).sum(dim=1)
 
 
 def _inside(n: int, lengths: IntArray) -> Tensor:
