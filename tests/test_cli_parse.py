@@ -108,3 +108,56 @@ def test_mistakes_are_named(files, tmp_path, capsys):
     assert code == 0
     assert "--proba is not for parses" in fails(capsys, "predict", tmp_path / "m", two, "--proba")
     assert "--weight is not for a model" in fails(capsys, "evaluate", tmp_path / "m", two, "--weight", "a")
+
+
+def test_a_conllu_file_is_parsed_where_no_task_is_named_and_the_help_speaks_of_it(files, tmp_path, capsys):
+    out = tmp_path / "m"
+    options = ["--alpha", "0.1", "--test-share", "0", "--loss", "head-selection", "--penalty", "norm", "--json"]
+    code, text, _ = run(capsys, "fit", files / "train.conllu", "--out", out, *options)
+    report = json.loads(text)
+    assert (code, report["task"], report["loss"], report["penalty"]) == (0, "parse", "head-selection", "norm")
+    estimator = fenchel.load(out).estimator
+    assert (estimator.penalty, estimator.tol, estimator.max_iter) == ("norm", 1e-2, 200)
+    assert "norm" in run(capsys, "info", out)[1]
+    text = run(capsys, "fit", "--task", "parse", "--help")[1]
+    for part in ("a CoNLL-U file", "train.conllu --out parser.fenchel", "(default: 0.01)", "(default: 200)"):
+        assert part in text
+    for part in ("--drop COL", "flowers.csv", ".parquet"):
+        assert part not in text
+    assert "--target" in fails(capsys, "fit", files / "train.conllu", "--task", "classify", "--out", out, code=2)
+
+
+def test_minimum_risk_has_no_gap_to_tell(files, tmp_path, capsys):
+    out = tmp_path / "m"
+    options = ["--alpha", "0.1", "--test-share", "0", "--loss", "minimum-risk"]
+    code, text, err = run(capsys, "fit", files / "train.conllu", "--out", out, *options)
+    assert (code, err) == (0, "")
+    assert next(line for line in text.splitlines() if "duality gap" in line).split()[-1] == "-"
+    assert json.loads(run(capsys, "info", out, "--json")[1])["duality_gap"] is None
+    assert fenchel.load(out).estimator.dual_gap_ == float("inf")
+
+
+def test_sentences_that_are_no_trees_are_named_by_file_and_place(files, tmp_path, capsys):
+    good = "# sent_id = a\n1\tx\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
+    path = tmp_path / "wrong.conllu"
+    for heads, message in (
+        ((2, 3, 1), r"sentence 2 (sent_id = b): the heads [2, 3, 1] are no tree: word 1 is on or behind a cycle"),
+        ((0, 3, 0), "2 words hang on the root; --many-roots allows that"),
+        ((0, "_", 1), "word 2 has no head"),
+    ):
+        rows = "".join(f"{i}\tw\t_\t_\t_\t_\t{h}\tdep\t_\t_\n" for i, h in enumerate(heads, 1))
+        path.write_text(good + "# sent_id = b\n" + rows + "\n")
+        err = fails(capsys, "fit", path, "--out", tmp_path / "m")
+        assert "wrong.conllu, sentence 2" in err
+        assert message in err
+
+
+def test_files_of_other_words_are_not_compared(files, tmp_path, capsys):
+    gold, system = tmp_path / "gold.conllu", tmp_path / "system.conllu"
+    gold.write_text("1\tdogs\t_\t_\t_\t_\t2\t_\t_\t_\n2\tbark\t_\t_\t_\t_\t0\t_\t_\t_\n\n")
+    system.write_text("1\tdogs\t_\t_\t_\t_\t2\t_\t_\t_\n2\tmeow\t_\t_\t_\t_\t0\t_\t_\t_\n\n")
+    err = fails(capsys, "evaluate", gold, system)
+    assert "sentence 1 has other words" in err
+    assert "word 2 is 'meow', not 'bark'" in err
+    system.write_text("1\tdogs\t_\t_\t_\t_\t0\t_\t_\t_\n\n")
+    assert "word 2 is missing, not 'bark'" in fails(capsys, "evaluate", gold, system)

@@ -64,6 +64,9 @@ def test_a_new_parse_changes_heads_and_labels_alone(tmp_path):
         before.with_parse([1, 0, 2, 2])
     with pytest.raises(InvalidInput, match="4 words, but there are 3"):
         before.with_parse([2, 0, 2])
+    for label in ("", "a\tb", "a\nb"):
+        with pytest.raises(InvalidInput, match="the label of word 2 is"):
+            before.with_parse([2, 0, 4, 2], ["a", label, "c", "d"])
 
 
 GOOD = "1\ta\t_\t_\t_\t_\t2\tx\t_\t_\n2\tb\t_\t_\t_\t_\t0\tx\t_\t_\n"
@@ -238,6 +241,11 @@ def test_predictors_of_trees_are_saved_and_choose_alpha(tmp_path):
         ([np.zeros((2, 3, 1)), np.zeros((2, 3, 2))], [[0, 1]] * 2, "sample 1 gives arcs 2 features"),
         ([np.zeros((2, 3, 1)), np.zeros((2, 3))], [[0, 1]] * 2, "sample 1 has features of nodes"),
         ([np.zeros((2, 3, 1))], [[0, 0]], "sample 0.*2 words have the head 0"),
+        (
+            [np.zeros((2, 3, 1))] * 2,
+            [[0, 1], [2, 1]],
+            r"^the heads \[2, 1\] of sample 1 are no tree: word 1 is on or behind",
+        ),
         ([np.zeros((2, 3, 1))], [[0, 1]] * 2, "X has 1 items but y has 2 trees"),
         ([np.full((2, 3, 1), np.inf)], [[0, 1]], "sample 0 holds infinity"),
         ([], [], "no trees to learn from"),

@@ -301,7 +301,7 @@ def test_a_size_that_no_item_can_have_is_refused():
         Matchings().argmax([np.zeros(4), np.zeros(5)])
     with pytest.raises(InvalidInput, match=r"scores of sample 0 have shape \(1, 4\), but Birkhoff\(2\) needs \(2, 2\)"):
         Matchings().argmax([np.zeros((1, 4))])
-    with pytest.raises(InvalidInput, match="sample 1: y is"):
+    with pytest.raises(InvalidInput, match=r"y is \[1, 1\] at sample 1, which is no permutation"):
         Matchings().encode([[0, 1], [1, 1]])
 
 

@@ -21,6 +21,7 @@ from .._core import registry
 from .._core.errors import FenchelError
 from . import arguments
 from .console import Console
+from .parse import Parse, is_treebank
 from .tasks import TASKS
 
 __all__ = ["main"]
@@ -120,8 +121,12 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _task_named_in(argv: list[str]) -> str:
-    """The task whose options ``fit`` is to have; a wrong name is left for the parser to refuse."""
-    name = _DEFAULT_TASK
+    """The task whose options ``fit`` is to have; a wrong name is left for the parser to refuse.
+
+    A CoNLL-U file is no table, so with none named it is a treebank to parse.
+    """
+    treebank = "fit" in argv and any(is_treebank(Path(argument)) for argument in argv)
+    name = Parse.name if treebank else _DEFAULT_TASK
     for i, argument in enumerate(argv):
         if argument == "--task" and i + 1 < len(argv):
             name = argv[i + 1]
@@ -169,13 +174,19 @@ def _add_fit(commands: Any, task: str) -> None:
         commands,
         "fit",
         "train a model on a table and save it",
-        "flowers.csv --target species --out flowers.fenchel",
-        "wine.parquet --target quality --cost absolute --drop id --out wine.fenchel",
-        "flowers.csv --target species --alpha 0.01 --test-share 0 --out flowers.fenchel --json",
-        "reviews.csv --task ordinal --target stars --order bad fair good --out stars.fenchel",
-        "songs.arff --task multilabel --targets happy sad calm --out moods.fenchel",
-        "meals.csv --task rank --target ranking --out meals.fenchel",
-        "prices.csv --task any --cost cauchy --target price --out prices.fenchel",
+        *(
+            TASKS[task].examples
+            or (
+                "flowers.csv --target species --out flowers.fenchel",
+                "wine.parquet --target quality --cost absolute --drop id --out wine.fenchel",
+                "flowers.csv --target species --alpha 0.01 --test-share 0 --out flowers.fenchel --json",
+                "reviews.csv --task ordinal --target stars --order bad fair good --out stars.fenchel",
+                "songs.arff --task multilabel --targets happy sad calm --out moods.fenchel",
+                "meals.csv --task rank --target ranking --out meals.fenchel",
+                "prices.csv --task any --cost cauchy --target price --out prices.fenchel",
+                "train.conllu --out parser.fenchel",
+            )
+        ),
         about="A share of the rows is held out to score a model trained on the others, with alpha chosen among\n"
         "these by cross-validation. The model that is saved is then trained on all rows.\n\n"
         f"Other tasks have other options: fenchel fit --task {'|'.join(t for t in TASKS if t != task)} --help",
@@ -186,7 +197,7 @@ def _add_fit(commands: Any, task: str) -> None:
         "data",
         type=Path,
         metavar="DATA",
-        help="a table: .csv, .tsv, .arff, .svm or .svmlight (all also .gz), or .parquet",
+        help=TASKS[task].data,
     )
     TASKS[task].add_target(parser)
     parser.add_argument("--out", required=True, type=Path, metavar="MODEL", help="the file to save the model to")
@@ -194,13 +205,18 @@ def _add_fit(commands: Any, task: str) -> None:
     parser.add_argument(
         "--task",
         choices=tuple(TASKS),
-        default=_DEFAULT_TASK,
-        help=f"what is predicted (default: {_DEFAULT_TASK}). {told}",
+        default=task,
+        help=f"what is predicted (default: {_DEFAULT_TASK}, or {Parse.name} for a .conllu file). {told}",
     )
+    columns = TASKS[task].columns  # where there are none the options stay, to be refused with the reason
+
+    def of_columns(text: str) -> str:
+        return text if columns else argparse.SUPPRESS
+
     parser.add_argument(
-        "--drop", nargs="+", action="extend", default=[], metavar="COL", help="columns not to learn from"
+        "--drop", nargs="+", action="extend", default=[], metavar="COL", help=of_columns("columns not to learn from")
     )
-    parser.add_argument("--weight", metavar="COL", help="a column with the weight of each row")
+    parser.add_argument("--weight", metavar="COL", help=of_columns("a column with the weight of each row"))
     parser.add_argument("--overwrite", action="store_true", help="replace MODEL if it exists")
     training = parser.add_argument_group("training")
     training.add_argument(
@@ -218,17 +234,24 @@ def _add_fit(commands: Any, task: str) -> None:
     )
     training.add_argument("--seed", type=arguments.count(0), default=0, help="of the choice of rows (default: 0)")
     training.add_argument(
-        "--tol", type=arguments.positive, default=1e-4, help="relative duality gap to stop at (default: 0.0001)"
+        "--tol",
+        type=arguments.positive,
+        default=TASKS[task].tol,
+        help=f"relative duality gap to stop at (default: {TASKS[task].tol:g})",
     )
     training.add_argument(
-        "--max-iter", type=arguments.count(1), default=1000, metavar="N", help="most iterations (default: 1000)"
+        "--max-iter",
+        type=arguments.count(1),
+        default=TASKS[task].max_iter,
+        metavar="N",
+        help=f"most iterations (default: {TASKS[task].max_iter})",
     )
     training.add_argument(
         "--max-categories",
         type=arguments.count(1),
         default=50,
         metavar="N",
-        help="most different values of a text column (default: 50)",
+        help=of_columns("most different values of a text column (default: 50)"),
     )
     TASKS[task].add_arguments(parser.add_argument_group(f"options of --task {task}"))
     output = parser.add_argument_group("output")
@@ -244,11 +267,14 @@ def _add_predict(commands: Any) -> None:
         "flowers.fenchel new.csv",
         "flowers.fenchel new.parquet --proba --out answers.csv",
         about="Writes CSV with a line for each row of DATA, in their order, under the header 'prediction'\n"
-        "(for label sets: a column of 0 and 1 for each label).",
+        "(for label sets: a column of 0 and 1 for each label). Of a CoNLL-U file it writes the file with its parses.",
     )
     _add_model(parser)
     parser.add_argument(
-        "data", type=Path, metavar="DATA", help="a table with the columns of training; others are ignored"
+        "data",
+        type=Path,
+        metavar="DATA",
+        help="a table with the columns of training (others are ignored), or what else the model was trained on",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("-"), metavar="FILE", help="a file, or - to print (default: -)"

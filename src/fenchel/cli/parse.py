@@ -62,6 +62,14 @@ class Parse(Task):
     name = "parse"
     summary = "a head and a label for each word of a CoNLL-U file"
     names_key = "labels"
+    data = "a CoNLL-U file: .conllu, also .gz"
+    examples = (
+        "train.conllu --out parser.fenchel",
+        "train.conllu.gz --loss head-selection --alpha 0.01 --test-share 0 --out parser.fenchel --json",
+        "few.conllu --loss robust-stochastic --penalty norm --out parser.fenchel",
+    )
+    columns = False
+    tol, max_iter = 1e-2, 200  # as DependencyParser: heads are the same long before the objective is exact
 
     # -- options -------------------------------------------------------------------------------------------------------
 
@@ -80,7 +88,9 @@ class Parse(Task):
     # -- files ---------------------------------------------------------------------------------------------------------
 
     def read_training(self, args: argparse.Namespace) -> _File:
-        return _read(args.data)
+        file = _read(args.data)
+        _check_trees(file, args.many_roots)
+        return file
 
     def read_inputs(self, model: Any, path: Path, *, truth: bool) -> _File:
         return _read(path)
@@ -245,6 +255,15 @@ def compare_files(gold: Path, system: Path) -> dict[str, Any]:
         _check_heads(file)
     if len(truth) != len(answers):
         raise InvalidInput(f"{truth.source} has {len(truth)} sentences, {answers.source} {len(answers)}")
+    for i, (a, b) in enumerate(zip(truth.sentences, answers.sentences, strict=True), 1):
+        if a.forms != b.forms:
+            at = next(
+                (m for m, (x, y) in enumerate(zip(a.forms, b.forms, strict=False)) if x != y), min(len(a), len(b))
+            )
+            one, other = (repr(s.forms[at]) if at < len(s) else "missing" for s in (a, b))
+            raise InvalidInput(
+                f"sentence {i} has other words in {answers.source} than in {truth.source}: word {at + 1} is {other}, not {one}"
+            )
     return {
         "task": Parse.name,
         "gold": truth.source,
@@ -268,6 +287,28 @@ def _check_heads(file: _File) -> None:
     for i, sentence in enumerate(file.sentences, 1):
         if (sentence.heads < 0).any():
             raise InvalidInput(f"{file.source}: sentence {i} has words without a head, so there is nothing to compare")
+
+
+def _check_trees(file: _File, many_roots: bool) -> None:
+    """Refuse sentences that are no trees by what their file calls them."""
+    from ..structures.tree import Arborescence, DependencyTree
+
+    for i, sentence in enumerate(file.sentences, 1):
+        heads = sentence.heads
+        fault = None
+        if (heads < 0).any():
+            fault = f"word {int((heads < 0).argmax()) + 1} has no head"
+        elif not many_roots and (heads == 0).sum() > 1:
+            fault = f"{int((heads == 0).sum())} words hang on the root; --many-roots allows that"
+        else:
+            tree = (Arborescence if many_roots else DependencyTree)(len(sentence))
+            try:
+                tree.encode(heads)
+            except InvalidInput as error:
+                fault = str(error).replace(" of sample 0", "")
+        if fault is not None:
+            name = next((c[1:].strip() for c in sentence.comments if c[1:].strip().startswith("sent_id")), None)
+            raise InvalidInput(f"{file.source}, sentence {i}{'' if name is None else f' ({name})'}: {fault}")
 
 
 def _scores(gold: list[Any], system: list[Any]) -> dict[str, Any]:

@@ -50,6 +50,11 @@ class Tag(Task):
     name = "tag"
     summary = "a tag for each token of a column file (CoNLL), sentences apart by empty lines"
     names_key = "tags"
+    data = "a column file (CoNLL): a token a line, sentences apart by empty lines; also .gz"
+    examples = (
+        "train.conll --task tag --out tagger.fenchel",
+        "ner.conll --task tag --constraints BIO --cost zero_one --out tagger.fenchel",
+    )
 
     # -- options -------------------------------------------------------------------------------------------------------
 

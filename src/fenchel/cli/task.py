@@ -29,6 +29,14 @@ class Task(ABC):
     """Whether several columns are predicted."""
     names_key = "classes"
     """What reports call the names of the answers."""
+    data = "a table: .csv, .tsv, .arff, .svm or .svmlight (all also .gz), or .parquet"
+    """What ``fenchel fit`` reads."""
+    examples: tuple[str, ...] = ()
+    """Arguments of ``fenchel fit`` for the end of its help; by default those of tables."""
+    columns = True
+    """Whether DATA has columns to drop or to weigh by."""
+    tol, max_iter = 1e-4, 1000
+    """When training stops, unless the options say it."""
 
     def add_target(self, parser: argparse.ArgumentParser) -> None:
         """Add the option that says what is predicted."""

@@ -107,6 +107,11 @@ class Sentence:
         if len(given) != len(self) or (labels is not None and len(labels) != len(self)):
             count = len(given) if labels is None or len(given) != len(self) else len(labels)
             raise InvalidInput(f"the sentence has {len(self)} words, but there are {count} heads or labels")
+        for i, label in enumerate(labels or ()):
+            if not label or any(c in label for c in "\t\r\n"):
+                raise InvalidInput(
+                    f"the label of word {i + 1} is {label!r}, expected a text without tabs and line ends"
+                )
         for i, head in enumerate(given):
             if not 0 <= head <= len(self) or head == i + 1:
                 raise InvalidInput(f"the head of word {i + 1} is {head}, expected another word or 0")

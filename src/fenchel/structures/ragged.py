@@ -152,7 +152,8 @@ class Family(Structure):
             try:
                 items.append(self.member_of(output).encode(output, dtype))
             except InvalidInput as error:
-                raise InvalidInput(f"sample {i}: {error}") from None
+                text, named = re.subn(r"\bsample 0\b", f"sample {i}", str(error))
+                raise InvalidInput(text if named else f"sample {i}: {error}") from None
         return Ragged.of(items, dtype)
 
     def decode(self, vertex: Any) -> Any:
