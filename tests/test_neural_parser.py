@@ -237,18 +237,22 @@ for what in (
 
 
 def test_the_experiment(tmp_path):
-    from fenchel.experiments import parsing_networks
+    from fenchel.experiments import parsing
     from fenchel.experiments.resume import keeping
 
     trainers = {
-        "biaffine": parsing_networks.Trainer("one", {"loss": "crf"}, "BiAF"),
-        "hinge": parsing_networks.Trainer("hinge", {"loss": "hinge"}, most=10),
+        "biaffine": parsing.Trainer("one", {"loss": "crf"}, "BiAF"),
+        "hinge": parsing.Trainer("hinge", {"loss": "hinge"}, most=10),
     }
     told = []
     for _ in range(2):  # the second time everything is found in the file
         with keeping(tmp_path / "kept"):
-            result = parsing_networks.run(
-                quick=True, splits=2, trainers=trainers, progress=lambda share, what: told.append(what)
+            result = parsing.run(
+                quick=True,
+                splits=2,
+                features="neural",
+                trainers=trainers,
+                progress=lambda share, what: told.append(what),
             )
     assert all(len(row) == len(result["columns"]) for row in result["rows"])
     scores = result["values"]
@@ -260,11 +264,11 @@ def test_the_experiment(tmp_path):
     assert len(told) == 8
     assert "results were taken from" in result["notes"][-1]
     with pytest.raises(InvalidInput, match="which the experiment parsing reads"):
-        parsing_networks.run(tmp_path)
+        parsing.run(tmp_path)
 
 
 def test_cells_tell_what_differs_from_the_biaffine_layer():
-    from fenchel.experiments.parsing_networks import _cell
+    from fenchel.experiments.parsing import _cell
 
     base = [50.0, 52.0, 51.0, 49.0, 53.0]
     assert _cell(base, []) == "51.00 ± 1.58"

@@ -535,8 +535,10 @@ def _fill() -> None:
              "trees: how fast methods of projection converge (Li et al. 2022, figure 1)")  # fmt: skip
     register("experiment", "robust-theory", f"{x}.robust_theory:run",
              "moment-robust trees: what is proved, measured on known populations (Li et al. 2022, section 3.5)")  # fmt: skip
-    register("experiment", "neural-parsing", f"{x}.parsing_networks:run",
-             "parsing from few sentences: losses for the last layer of a network (needs PyTorch)")  # fmt: skip
+    register("experiment", "parsing", f"{x}.parsing:run",
+             "parsing from few sentences, robust trainers against head selection (Li et al. 2022, tables 1 and 2)")  # fmt: skip
+    register("experiment", "robust-sensitivity", f"{x}.robust_sensitivity:run",
+             "smoothing and radius of the moment-robust loss (Li et al. 2022, figure 2)")  # fmt: skip
     register("experiment", "lower-bound", f"{x}.lower_bound:run",
              "what the worst stream forces on every online learner")  # fmt: skip
 

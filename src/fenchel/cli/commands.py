@@ -130,7 +130,7 @@ def reproduce(args: argparse.Namespace, console: Console) -> int:
             drawn = [entry.name for entry in found if hasattr(_module(entry), "draw")]
             raise InvalidInput(f"--picture is for experiments that have a figure: {', '.join(drawn)}")
         importlib.import_module("fenchel.plots._figure").figure()  # says early if there is nothing to draw with
-    shorter = {key: vars(args)[key] for key in ("splits", "sets") if vars(args)[key] is not None}
+    shorter = {key: vars(args)[key] for key in ("splits", "sets", "features") if vars(args)[key] is not None}
     for key in shorter:
         for entry in chosen:
             if key not in inspect.signature(entry.load()).parameters:

@@ -404,6 +404,9 @@ def _add_reproduce(commands: Any) -> None:
     parser.add_argument(
         "--sets", nargs="+", metavar="SET", help="some of the data sets, of experiments that let you choose"
     )
+    parser.add_argument(
+        "--features", metavar="NAME", help="what the parsers of the experiment parsing see: lexical (default) or neural"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result to a file, or - to print it")
     parser.add_argument(
         "--picture",

@@ -35,7 +35,7 @@ from ..solvers.base import Result
 from ..structures.ragged import Family
 from ..structures.tree import Arborescences, DependencyTrees
 from . import neural
-from .base import LinearEstimator
+from .base import HeldOut, LinearEstimator
 from .classify import FenchelYoungClassifier
 
 __all__ = ["DependencyParser"]
@@ -45,9 +45,10 @@ _LOSSES = ("crf", "softmax-margin", "head-selection", "minimum-risk", "hinge", *
 _NETWORK_LOSSES = ("binary",)
 _DECODINGS = ("risk", "weights")
 _LABEL_COLUMNS = 2**14
-# The smoothing of "robust-marginal" unless it is said, and the first gap of games, in wrong heads.
+# The smoothing of robust losses unless it is said, and the first and the largest last gap of games, in wrong heads.
 _SMOOTHING = 0.1
 _FIRST_GAP = 0.1
+_LAST_GAP = 1e-3
 
 
 class DependencyParser(LinearEstimator):
@@ -59,11 +60,11 @@ class DependencyParser(LinearEstimator):
     expected number of wrong heads of a draw from the field ("minimum-risk", which is not convex: it starts at the
     field's weights and ends where it is flat), the structured hinge of that number ("hinge"), or the moment-robust loss
     ("robust-..."): the adversarial loss of that number, max over q of min over p of E[wrong heads] + ⟨θ, q − φ(y)⟩,
-    with p and q distributions over trees. With the norm as penalty it is the dual of the game against an adversary whose mean
-    features are near those of the training sentences. It has three trainers: "robust-marginal" moves the adversary's points of all
-    sentences, with weights in closed form; "robust-stochastic" moves the weights and plays each sentence's game with the
-    marginals of arcs; "robust-game" plays it with trees, by the double oracle. The second is the one to use. Labels are told by a second linear model, a logistic one, of each
-    arc by itself.
+    with p and q distributions over trees. With the norm as penalty it is the dual of the game against an adversary whose
+    mean features are near those of the training sentences. It has three trainers: "robust-marginal" moves the adversary's
+    points of all sentences, with weights in closed form; "robust-stochastic" moves the weights and plays each sentence's
+    game with the marginals of arcs; "robust-game" plays it with trees, by the double oracle. The second is the one to use,
+    the others are there to compare. Labels are told by a second linear model, a logistic one, of each arc by itself.
 
     ``X`` is a list of :class:`~fenchel.data.Sentence`, as :func:`~fenchel.data.read_conllu` reads them, with heads and labels
     for ``fit`` and ``score``; ``y`` is not used. ``predict`` gives the same sentences with new heads and labels; other
@@ -96,11 +97,11 @@ class DependencyParser(LinearEstimator):
         alpha/2 ‖w‖², or alpha ‖w‖: with the robust loss alpha is then the radius of the ball of moments, by how much the
         adversary may move the mean features of the training sentences. Both have the same solutions, for other alphas.
     smoothing : float or None, default=None
-        Of the robust losses: s/2 ‖·‖² added for each player, which makes the loss smooth; None is 0.1 for "robust-marginal",
-        which needs some, and 0 for the others. "robust-game" has none.
-    inner_tol : float, default=1e-3
-        The gap of each sentence's game in training, in wrong heads; games are played to 0.1 first, and each goes on from
-        where it ended.
+        Of the robust losses: s/2 ‖·‖² added for each player, which makes the loss smooth and training much faster; None is
+        0.1, and 0 for "robust-game", which can have none. "robust-marginal" needs some.
+    inner_tol : float or None, default=None
+        The gap of each sentence's game in training, in wrong heads. Games are played to 0.1 first, and each goes on from where
+        it ended; then to this gap, or, with None, to a twentieth of what training may be off.
     label_alpha : float, default=1e-5
         That of the labels' model, on its mean loss over words.
     hashed : int, default=2**18
@@ -162,7 +163,7 @@ class DependencyParser(LinearEstimator):
         alpha: Any = 1e-2,
         penalty: str = "l2",
         smoothing: float | None = None,
-        inner_tol: float = 1e-3,
+        inner_tol: float | None = None,
         label_alpha: float = 1e-5,
         hashed: int = 2**18,
         solver: Any = "auto",
@@ -273,13 +274,14 @@ class DependencyParser(LinearEstimator):
 
     def _make_loss(self, structure: Family) -> Loss:
         if self.loss in _ROBUST:
-            check_finite_positive(self.inner_tol, "inner_tol")
+            if self.inner_tol is not None:
+                check_finite_positive(self.inner_tol, "inner_tol")
             smoothing = self.smoothing
             if smoothing is None:
-                smoothing = _SMOOTHING if self.loss == "robust-marginal" else 0.0
+                smoothing = 0.0 if self.loss == "robust-game" else _SMOOTHING
             check_finite_positive(smoothing, "smoothing", zero=self.loss != "robust-marginal")
             method = "double_oracle" if self.loss == "robust-game" else "auto"
-            return Adversarial(structure, Hamming(), smoothing, tol=self.inner_tol, method=method)
+            return Adversarial(structure, Hamming(), smoothing, tol=self.inner_tol or _LAST_GAP, method=method)
         if self.loss == "hinge":
             return Hinge(structure, Hamming())
         if self.loss == "softmax-margin":
@@ -317,33 +319,65 @@ class DependencyParser(LinearEstimator):
         return Pairs.of_rows(rows, _arc_counts(sentences))
 
     def _training_scorer(self, X: Any, loss: Loss) -> Scorer:
-        return self._scorer(X, loss)
+        """Only features that the training sentences have get weights; the rest would stay zero, and take time all the same."""
+        rows, sentences = X
+        self._met = None
+        if hasattr(rows, "indices"):
+            self._met = np.unique(rows.indices)
+            rows = rows[:, self._met]
+        return self._scorer((rows, sentences), loss)
+
+    def _warm_weights(self, scorer: Scorer, v: Array) -> tuple[Array | None, Any]:
+        met, old = self._met, getattr(self, "weights_", None)
+        if met is None or old is None or old.shape != (self.n_features_in_,):
+            return super()._warm_weights(scorer, v)
+        try:
+            self.weights_ = old[met]
+            return super()._warm_weights(scorer, v)
+        finally:
+            self.weights_ = old
+
+    def _keep(self, result: Result, loss: Loss) -> None:
+        met = getattr(self, "_met", None)
+        if met is not None and result.w.shape == met.shape:
+            w = np.zeros(self.n_features_in_)
+            w[met] = result.w
+            result = replace(result, w=w)
+        self._met = None
+        super()._keep(result, loss)
 
     def _default_solver(self, loss: Loss) -> str:
         if self.loss == "robust-marginal":
             return "dual_frank_wolfe"
         return super()._default_solver(loss) if loss.differentiable else "bundle"
 
+    def _train(
+        self, X: Any, v: Array, loss: Loss, sample_weight: Array | None, *, held_out: HeldOut | None = None
+    ) -> None:
+        """Games are played loosely at first, and then so well that what they leave open is little of what training may."""
+        self._loose: tuple[Array, float] | None = None
+        if isinstance(loss, Adversarial) and self.loss in _ROBUST[1:]:
+            kept = self.get_params(deep=False)
+            try:
+                self.tol = 10 * self.tol
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ConvergenceWarning)
+                    super()._train(X, v, replace(loss, tol=_FIRST_GAP), sample_weight)
+            finally:
+                self.tol = kept["tol"]
+            if self.inner_tol is None:
+                enough = 0.05 * self.tol * (self.objective_ - min(self.dual_gap_, 0.9 * self.objective_))
+                loss = replace(loss, tol=float(np.clip(enough, 1e-9, _LAST_GAP)))
+            self._loose = self.weights_, self.alpha_
+        super()._train(X, v, loss, sample_weight, held_out=held_out)
+
     def _first_weights(self, X: Any, v: Array, loss: Loss, sample_weight: Array | None) -> Array | None:
-        """Games are played loosely at first: to 0.1 wrong heads, and ten times the tolerance."""
-        dual = self.loss == "robust-marginal" or not isinstance(loss, Adversarial)
-        if dual or loss.tol is None or loss.tol >= _FIRST_GAP:
+        loose = getattr(self, "_loose", None)
+        if loose is None:
             return super()._first_weights(X, v, loss, sample_weight)
-        solver = self._solver(loss)
-        if not hasattr(solver, "tol"):
-            return None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            result = replace(solver, tol=10 * self.tol).minimize(  # type: ignore[type-var]
-                self._training_scorer(X, loss),
-                replace(loss, tol=_FIRST_GAP),
-                v,
-                self.alpha_,
-                penalty=self.penalty,
-                sample_weight=sample_weight,
-                callback=self._callback(None),
-            )
-        return result.w
+        self._loose = None
+        weights: Array = loose[0]
+        return weights if self._met is None else weights[self._met]
 
     def _answer_costs(self, loss: Loss, output: Output, v: Any) -> Array:
         wrong = affine_form(Hamming(), loss.structure, loss.structure).value(self.decoder_.vertices(output), v)

@@ -31,8 +31,9 @@ class DualFrankWolfe(DualSolver):
     Steps are cheap and many, about 1/tol; their length comes from a curvature that adapts. On the weights
     (``LBFGS``, ``Bundle``) steps are dear and few, which is faster to a small gap.
 
-    References: Li, Saeed, Zhang, Ziebart and Gimpel, "Moment distributionally robust tree structured prediction", 2022, section
-    3.3 and appendix C; Pedregosa, Negiar, Askari and Jaggi, "Linearly convergent Frank-Wolfe with backtracking line-search", 2020.
+    References: Li, Saeed, Zhang, Ziebart and Gimpel, "Moment distributionally robust tree structured prediction", 2022,
+    section 3.3 and appendix C; Pedregosa, Negiar, Askari and Jaggi, "Linearly convergent Frank-Wolfe with backtracking
+    line-search", 2020.
 
     >>> import numpy as np
     >>> from fenchel.costs import ZeroOne
