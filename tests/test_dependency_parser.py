@@ -248,3 +248,13 @@ def test_what_is_refused_is_named():
     with pytest.raises(InvalidInput, match="features of sample 0 hold infinity or NaN"):
         DependencyParser(features=lambda s: np.full((len(s), len(s) + 1, 1), np.inf)).fit(train)
     assert DependencyTrees().member(6) == DependencyTree(2)
+
+
+def test_robust_trainers_answer_alike():
+    """Each game has many best answers to the adversary's q; the one that is right is told by the predictor's p."""
+    train, test = small_treebank(10, random_state=0), small_treebank(30, random_state=1)
+    scores = [
+        DependencyParser(loss, alpha=1.0, labels=False, tol=0.1, **options).fit(train).score(test)
+        for loss, options in (("robust-stochastic", {}), ("robust-game", {}), ("crf", {}))
+    ]
+    assert min(scores) > 0.9

@@ -6,10 +6,20 @@ import numpy as np
 import pytest
 
 from fenchel import TreePredictor, load, save
+from fenchel.costs import Hamming
 from fenchel.data import Sentence, read_conllu, write_conllu
+from fenchel.decoders import Likeliest
 from fenchel.errors import InvalidInput
+from fenchel.losses import Adversarial
 from fenchel.metrics import attachment_scores
-from fenchel.structures import Arborescence, DependencyTree, SpanningTree
+from fenchel.structures import (
+    Arborescence,
+    Arborescences,
+    DependencyTree,
+    DependencyTrees,
+    SpanningTree,
+    SpanningTrees,
+)
 
 ROWS = """# sent_id = a-1
 # text = Vámonos al mar # with a sign
@@ -181,6 +191,31 @@ def test_decoding_by_weights_and_by_risk():
         assert np.array_equal(tree.encode(answer), tree.argmax(theta))
         mu = tree.marginals(theta)[1]
         assert np.isclose((tree.encode(safe) * mu).sum(), (tree.argmax(mu) * mu).sum())
+
+
+@pytest.mark.parametrize("kind", ["single_root", "multi_root", "undirected"])
+def test_the_adversarial_answer_is_that_of_the_predictor_and_knows_forbidden_arcs(kind):
+    rng = np.random.default_rng(0)
+    family = {"single_root": DependencyTrees(), "multi_root": Arborescences(), "undirected": SpanningTrees()}[kind]
+    theta = [2.0 * rng.normal(size=shape_of(kind, n)) for n in (3, 5, 4)]
+    rows = family.as_rows(theta, "scores")[0]
+    for method in ("auto", "double_oracle"):
+        output = Adversarial(family, Hamming(), method=method).output(rows)
+        p = output.predictor
+        answers = Likeliest().vertices(output)
+        for i in range(3):  # no tree has more expected right arcs
+            best = family.member(p[i].size).argmax(p[i].reshape(family.member(p[i].size).shape)).ravel()
+            assert answers[i] @ p[i] == pytest.approx(best @ p[i], abs=1e-6)
+    barred = rows.copy()
+    worst = [int(np.argmax(np.where(Likeliest().vertices(output)[i] > 0, 1.0, 0.0))) for i in range(3)]
+    for i in range(3):
+        barred[i][worst[i]] = -np.inf
+    answers = Likeliest().vertices(Adversarial(family, Hamming()).output(barred))
+    assert all(answers[i][worst[i]] == 0 for i in range(3))
+
+
+def shape_of(kind, n):
+    return (n * (n - 1) // 2,) if kind == "undirected" else (n, n + 1)
 
 
 def test_features_of_nodes_are_multiplied_out():

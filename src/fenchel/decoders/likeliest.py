@@ -20,7 +20,8 @@ class Likeliest(Decoder):
     """The vertex nearest to what the predictor plays: its likeliest answer, where answers are classes.
 
     Of labels of positions or nodes it is the labelling of which most labels are expected to be right, by what the predictor
-    plays at each; labels and pairs that scores of -inf forbid stay forbidden.
+    plays at each, of trees the one of most expected right arcs; labels, pairs and arcs that scores of -inf forbid stay
+    forbidden.
 
     For an adversarial loss that is the mode of p*, which may be no answer at all; for other losses it is the vertex
     nearest to μ. One call of ``nearest``.
@@ -41,11 +42,15 @@ class Likeliest(Decoder):
 
     def vertices(self, output: Output) -> Array:
         answers = output.answers
-        if answers.part_coding != "labels":
-            return answers.nearest(output.predictor)
         rows, batch = answers.as_rows(output.predictor, "points")
-        wishes = answers.position_scores(answers.position_marginals(rows), rows)
         scores = output.structure.as_rows(output.scores, "scores")[0]
-        if answers == output.structure and scores.size and scores.min() == -np.inf:
+        forbids = answers == output.structure and scores.size > 0 and scores.min() == -np.inf
+        if answers.part_coding == "labels":
+            wishes = answers.position_scores(answers.position_marginals(rows), rows)
+        elif answers.binary and forbids:  # ‖y − μ‖² is linear in y where its entries are 0 and 1
+            wishes = rows - 0.5
+        else:
+            return answers.nearest(output.predictor)
+        if forbids:
             wishes = forbid_like(wishes, scores)
         return answers.restore(answers.argmax(wishes), batch)

@@ -20,6 +20,7 @@ from ..costs.hamming import Hamming
 from ..data.arc_features import arc_rows, label_rows
 from ..data.conllu import Sentence
 from ..decoders.calibrated import Calibrated
+from ..decoders.likeliest import Likeliest
 from ..decoders.map import MAP
 from ..losses.adversarial import Adversarial
 from ..losses.base import Loss, Output
@@ -213,7 +214,9 @@ class DependencyParser(LinearEstimator):
         truths = structure.encode(_heads(sentences, structure))
         loss = self._make_loss(structure)
         plain = self.decoding == "weights" or self.loss == "hinge"
-        self.decoder_ = MAP() if plain else Calibrated(structure, Hamming())
+        # the adversary's q makes many trees cost the same; what the model would answer is the predictor's p*
+        fair = Likeliest() if isinstance(loss, Adversarial) else Calibrated(structure, Hamming())
+        self.decoder_ = MAP() if plain else fair
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         training = self._fit_network(network, sentences, loss, weights)
         rows = None if whole else self._rows(sentences)

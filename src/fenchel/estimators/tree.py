@@ -15,6 +15,7 @@ from .._core.types import Array, IntArray
 from ..costs.base import affine_form
 from ..costs.hamming import Hamming
 from ..decoders.calibrated import Calibrated
+from ..decoders.likeliest import Likeliest
 from ..decoders.map import MAP
 from ..losses.adversarial import Adversarial
 from ..losses.base import Loss, Output
@@ -165,7 +166,9 @@ class TreePredictor(LinearEstimator):
         truths = structure.encode(self._outputs(y, arcs))
         loss = self._make_loss(structure)
         plain = self.decoding == "weights" or self.loss == "hinge"
-        self.decoder_ = MAP() if plain else Calibrated(structure, Hamming())
+        # the adversary's q makes many trees cost the same; what the model would answer is the predictor's p*
+        fair = Likeliest() if isinstance(loss, Adversarial) else Calibrated(structure, Hamming())
+        self.decoder_ = MAP() if plain else fair
         self._train(arcs, truths, loss, None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64))
         return self
 

@@ -18,6 +18,8 @@ from .bcfw import digest
 __all__ = ["Bundle", "BundleState"]
 
 _LINE_STEPS = 3
+# Lengths that the search for the norm's minimizer tries; what it leaves open the next plane may close.
+_MOST_LENGTHS = 25
 # Examples for each weight from which on the mean loss counts as nearly smooth (measured; below, the pull costs time).
 _NEARLY_SMOOTH = 20
 
@@ -261,14 +263,13 @@ class _Planes:
         weights = np.append(max(0.0, 1.0 - s.weights.sum()), s.weights)
         weights /= weights.sum()
         low, high = 0.0, max(value, 1e-300) / alpha
-        short: tuple[Array, float] | None = (
-            None  # weights of combinations that are no longer than alpha, and their lengths
-        )
+        longest = high
+        short: tuple[Array, float] | None = None  # a combination that is no longer than alpha, and its length
         long: tuple[Array, float] | None = None
         best, lowest = weights, np.inf
         bound = -np.inf
         tau = min(self.length, high) if self.length > 0 else 0.1 * high
-        for _ in range(60):
+        for trial in range(_MOST_LENGTHS):
             weights = weights.copy()
             simplex_quadratic(products * (tau / alpha), offsets, weights, tol, 20_000)
             weights /= weights.sum()
@@ -286,12 +287,17 @@ class _Planes:
                 kept = min(1.0, alpha / its) if its > 0 else 1.0
                 if kept * float(offsets @ combined) > bound:
                     bound, best = kept * float(offsets @ combined), kept * combined
-            if lowest - bound <= 2 * tol:
+            if lowest - bound <= 2 * tol or low >= (1 - 1e-9) * high or (short is not None and high < 1e-11 * longest):
                 break
-            if short is None or long is None:  # on to ‖w‖, where the search would end if w stayed, and as far again
-                tau = min(tau * (size / alpha) ** 2, high) if size > 0 else 0.01 * tau
-                if short is not None and tau > 0.9 * high:
-                    tau = 0.9 * high
+            if (
+                short is None or long is None
+            ):  # on to ‖w‖, where the search would end if w stayed, and beyond, ever farther
+                least = 2.0 ** min(2 ** (trial + 1), 64)
+                factor = (size / alpha) ** 2
+                tau *= max(factor, least) if size > alpha else min(factor, 1 / least)
+                if short is not None:
+                    tau = max(tau, 1e-12 * high)
+                tau = min(tau, 0.9 * high if short is not None else high)
             else:  # the logarithm of the length falls about as a line in that of τ
                 share = np.log(long[1] / alpha) / np.log(long[1] / short[1]) if short[1] > 0 else 0.5
                 tau = float(low * (high / low) ** min(max(share, 0.1), 0.9))
