@@ -82,8 +82,8 @@ class LossTrickPredictor(BaseEstimator):  # type: ignore[misc]
     n_centres : int or None, default=None
         How many of the training inputs are centres; None is 2000 (or all, if there are fewer).
     max_memory : int, default=2**32
-        Most bytes that training may take for matrices. What needs more is refused before it starts: exact 16n² (32n² to
-        choose among alphas), Nyström 40m² + 256 MiB for m centres, besides inputs and outputs.
+        Most bytes that training may take for matrices. What needs more is refused before it starts: exact 16n²,
+        Nyström 40m² + 256 MiB for m centres, besides inputs and outputs.
     random_state : int, Generator or None, default=None
         For the choice of centres, and of the outputs that alphas are compared on.
 
@@ -199,10 +199,10 @@ class LossTrickPredictor(BaseEstimator):  # type: ignore[misc]
         source = KernelSource(self.X_fit_, self.kernel, dict(self.kernel_params or {}))
         budget = check_count(self.max_memory, "max_memory")
         if self.centres_ is None:
-            needed = ExactRidge.bytes_needed(source.n, many)
+            needed = ExactRidge.bytes_needed(source.n)
             if needed > budget:
                 raise InvalidInput(
-                    f"exact training on {source.n} examples{' for several alphas' if many else ''} needs {needed} bytes, "
+                    f"exact training on {source.n} examples needs {needed} bytes, "
                     f"max_memory is {budget}; use solver='nystrom', or a larger max_memory"
                 )
             return ExactRidge(source, self.roots_, many=many)

@@ -54,7 +54,9 @@ def five_fold_each(
     """
     folds = folds_of(len(X), rng)
     costs = np.zeros((len(methods), len(gammas), len(alphas)))
-    with single_blas_thread():  # matrices of some hundred rows: on a busy machine threads wait for each other, not compute
+    with (
+        single_blas_thread()
+    ):  # matrices of some hundred rows: on a busy machine threads wait for each other, not compute
         _add_costs(costs, X, y, folds, methods, gammas, alphas, kernel, averaging)
     best = [divmod(int(table.argmin()), len(alphas)) for table in costs]
     return [(float(gammas[g]), float(alphas[a])) for g, a in best]
