@@ -7,6 +7,7 @@ nearly all is products of matrices.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -39,7 +40,7 @@ class BlockTridiagonal:
     def __init__(self, A: Array, width: int = _WIDTH) -> None:
         self.n = len(A)
         starts = [*range(0, self.n, width), self.n]
-        self.parts = [slice(a, b) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+        self.parts = [slice(a, b) for a, b in pairwise(starts)]
         with single_blas_thread():
             self._diagonal, self._below, reflections = _reduce(A, self.parts)
             self.Q = _accumulate(self.n, reflections)
@@ -162,7 +163,7 @@ def _turn(A: Array, V: Array, T: Array, first: int) -> None:
     """
     VT = V @ T
     cuts = [0, *range(_ROWS - first % _ROWS, len(A), _ROWS), len(A)]
-    blocks = [slice(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True)][::-1]  # the long ones first
+    blocks = [slice(a, b) for a, b in pairwise(cuts)][::-1]  # the long ones first
 
     def product(rows: slice) -> tuple[Array, Array]:
         own = A[rows, : rows.stop] @ VT[: rows.stop]

@@ -125,11 +125,12 @@ class ExactRidge(RidgeSystem):
         form = self._form
         if form is None:
             form = self._form = BlockTridiagonal(self._taken_gram())
+            slack = 1e-8 * max(form.norm, 1e-300) * self.n
             try:
-                form.set_ridge(1e-8 * max(form.norm, 1e-300) * self.n)
+                form.set_ridge(slack)
             except np.linalg.LinAlgError:
                 raise InvalidInput(
-                    f"the kernel is not positive semi-definite on the inputs: an eigenvalue is below {-1e-8 * form.norm * self.n:.2g}"
+                    f"the kernel is not positive semi-definite on the inputs: an eigenvalue is below {-slack:.2g}"
                 ) from None
             self._factor = None
             if self._ridge > 0:
