@@ -245,7 +245,7 @@ def _predict() -> Case:
         title="predict 1000 inputs among 5000 histograms of 128 bins, 5000 training outputs, squared Hellinger",
         make=make,
         ours=Contender("fenchel predict (kernels included)", ours, fitted, threads="each"),
-        peers=(Contender("NumPy broadcast in chunks (weights given)", broadcast, fitted),),
+        peers=(Contender("NumPy broadcast in chunks (weights given)", broadcast, fitted, once=True),),
         measure=measure,
         target=1.5,
         against="a chunked NumPy broadcast",

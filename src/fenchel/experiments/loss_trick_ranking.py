@@ -27,10 +27,12 @@ from .selection import five_fold, folds_of
 
 __all__ = ["run"]
 
-_ALPHAS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
+_ALPHAS = tuple(float(f"1e{e}") for e in range(2, -6, -1))
 _STEPS = 150
-_METHODS = ("linear", "hinge", "logistic", "structured hinge", "ours")
-_PUBLISHED = ("0.430 ± 0.004", "0.432 ± 0.008", "0.432 ± 0.012", "0.451 ± 0.008", "0.396 ± 0.003")
+_OURS = {"ours, greedy": Ranking("greedy"), "ours, local search": Ranking("local")}
+"""The document takes the greedy heuristic; local search comes nearer to the least weighted cost."""
+_METHODS = ("linear", "hinge", "logistic", "structured hinge", *_OURS)
+_PUBLISHED = ("0.430 ± 0.004", "0.432 ± 0.008", "0.432 ± 0.012", "0.451 ± 0.008", "0.396 ± 0.003", "-")
 _NO_DATA = "No data given: ratings are generated; --data DIR reads DIR/u.data or DIR/ml-100k/u.data."
 _COST = RatedPairs()
 
@@ -40,15 +42,15 @@ def run(
 ) -> dict[str, Any]:
     """Normalised cost of the pairs that each method has in the wrong order, over seeded trials."""
     if data is None:
-        features, ratings = _generated(60, 12) if quick else _generated(250, 40)
-        training = len(ratings) * 3 // 5
+        features, ratings = _generated(90, 20, 8) if quick else _generated(943, 200, 25)
+        training = len(ratings) - min(300, len(ratings) // 3)
     else:
         features, ratings = _movielens(data)
         training = 643
     trials = 2 if quick else 10
-    alphas = _ALPHAS[::2] if quick else _ALPHAS
+    alphas = _ALPHAS[::3] if quick else _ALPHAS
     found: list[dict[str, float]] = []
-    with Kept("loss-trick-ranking", {"protocol": 1, "alphas": alphas, "steps": _STEPS}) as kept:
+    with Kept("loss-trick-ranking", {"protocol": 2, "alphas": alphas, "steps": _STEPS}) as kept:
         for seed in range(trials):
             content = fingerprint(features, ratings)
             trial: dict[str, float] = {}
@@ -66,20 +68,21 @@ def run(
     rows = []
     for method, published in zip(_METHODS, _PUBLISHED, strict=True):
         costs = [trial[method] for trial in found]
-        gap = np.array(costs) - [trial["ours"] for trial in found]
-        against = "-" if method == "ours" else f"{gap.mean():+.4f} ± {gap.std(ddof=1) / np.sqrt(len(gap)):.4f}"
+        gap = np.array(costs) - [trial["ours, greedy"] for trial in found]
+        against = "-" if method == "ours, greedy" else f"{gap.mean():+.4f} ± {gap.std(ddof=1) / np.sqrt(len(gap)):.4f}"
         rows.append([method, f"{np.mean(costs):.4f} ± {np.std(costs, ddof=1):.4f}", against, published])
     return {
         "title": "Ranking films: normalised cost of rated pairs in the wrong order (0.5 is a coin)",
-        "columns": ["method", "cost", "more than ours (± standard error)", "published (MovieLens-100k)"],
+        "columns": ["method", "cost", "more than ours, greedy (± standard error)", "published (MovieLens-100k)"],
         "rows": rows,
         "notes": [
             f"{trials} trials (seeds 0 to {trials - 1}): {training} users to train,",
             f"{min(300, len(ratings) - training)} to test; mean ± standard deviation.",
             "Inputs are the users' facts and half of their ratings, centred; the truth is the other half.",
             f"All kernels are linear, alpha is chosen from {alphas[-1]:g} to {alphas[0]:g} by five folds of the same cost.",
-            "Ours orders by the greedy heuristic and local search. Hinge and structured hinge are trained by",
-            f"{_STEPS} averaged subgradient steps on all users, the logistic loss by L-BFGS.",
+            "Ours orders by the heuristic of Eades, Lin and Smyth, as the document does, or goes on by local search.",
+            f"Hinge and structured hinge are trained by {_STEPS} averaged subgradient steps on all users, the logistic",
+            "loss by L-BFGS; these four learn a score for each film.",
             *([] if data is not None else [_NO_DATA]),
             *([note] if note else []),
         ],
@@ -90,16 +93,29 @@ def run(
 # -- data --------------------------------------------------------------------------------------------------------------
 
 
-def _generated(users: int, films: int) -> tuple[Array, Array]:
-    """Ratings from 1 to 5 of a third of the films, more of those that are liked, by facts and tastes of users."""
+def _generated(users: int, films: int, rated: int) -> tuple[Array, Array]:
+    """Ratings like those of MovieLens-100k, of fewer films: few for most users and films, many for some.
+
+    Taken from what is known of these data: age, sex and one of 21 professions say a little about taste; each user rated a
+    set of films of their own (log-normal sizes, ``rated`` in the mean), of well-known films more often (log-normal,
+    better films more), and of films to their taste more often; ratings from 1 to 5 have a mean of 3.7, a deviation of
+    1.1, and about as much noise as there is to know. What is rated together hence depends on taste, and the mean order
+    of pairs need not be that of any scores.
+    """
     rng = np.random.default_rng(0)
-    facts = rng.normal(size=(users, 5))
-    tastes = np.tanh(facts @ rng.normal(size=(5, 3))) + 0.5 * rng.normal(size=(users, 3))
-    liking = tastes @ rng.normal(size=(3, films)) + rng.normal(size=films)
-    ratings = np.clip(np.round(3 + 0.8 * liking + 0.7 * rng.normal(size=liking.shape)), 1, 5)
-    seen = rng.random(liking.shape) < 1 / (1 + np.exp(1.0 - 0.5 * liking))
-    seen[:, :4] = True
-    return facts, np.where(seen, ratings, np.nan)
+    often = 1 / np.arange(1, 22)
+    job = rng.choice(21, users, p=often / often.sum())
+    facts = np.column_stack([rng.normal(size=users), rng.random(users) < 0.3, *(job == j for j in range(21))])
+    facts = facts.astype(float)
+    tastes = 0.3 * facts @ rng.normal(size=(23, 4)) + rng.normal(size=(users, 4))
+    quality = 0.5 * rng.normal(size=films)
+    own = 0.25 * tastes / tastes.std(axis=0) @ rng.normal(size=(4, films))
+    fame = quality + 1.2 * rng.normal(size=films)
+    count = rated * np.exp(0.8 * rng.normal(size=users) - 0.32)
+    place = np.argsort(np.argsort(-(fame + own + rng.gumbel(size=own.shape)), axis=1), axis=1)
+    liking = 3.4 + 0.4 * rng.normal(size=(users, 1)) + quality + own
+    ratings = np.clip(np.round(liking + 0.85 * rng.normal(size=own.shape)), 1, 5)
+    return facts, np.where(place < np.clip(count, rated / 5, films / 2)[:, None], ratings, np.nan)
 
 
 def _movielens(data: Path) -> tuple[Array, Array]:
@@ -141,9 +157,10 @@ def _one(facts: Array, ratings: Array, training: int, seed: int, method: str, al
     order = rng.permutation(len(X))
     inside, outside = order[:training], order[training : training + 300]
     rng = np.random.default_rng([seed, 1])  # the same folds for all methods
-    if method == "ours":
-        _, alpha = five_fold(X[inside], Y[inside], _COST, Ranking("greedy"), [1.0], alphas, rng, kernel="linear")
-        model = LossTrickPredictor(_COST, kernel="linear", alpha=alpha, answers=Ranking("local"))
+    if method in _OURS:
+        answers = _OURS[method]
+        _, alpha = five_fold(X[inside], Y[inside], _COST, answers, [1.0], alphas, rng, kernel="linear")
+        model = LossTrickPredictor(_COST, kernel="linear", alpha=alpha, answers=answers)
         return float(_COST(model.fit(X[inside], Y[inside]).predict(X[outside]), Y[outside]).mean())
     folds = folds_of(training, rng)
     costs = np.zeros(len(alphas))
