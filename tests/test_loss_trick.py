@@ -28,6 +28,7 @@ from fenchel.decoders.answers import (
     WeightedMean,
 )
 from fenchel.errors import IncompatiblePair, InvalidInput
+from fenchel.experiments.loss_trick_ranking import _surrogate
 from fenchel.optim import feedback_arc_set
 from fenchel.solvers import kernel_ridge
 from fenchel.solvers.block_tridiagonal import BlockTridiagonal
@@ -759,6 +760,25 @@ def test_the_surrogates_of_the_ranking_experiment_have_their_gradients_and_value
             moved = scores.copy()
             moved[u, i] += step
             assert np.isclose((loss(moved)[0] - loss(scores)[0])[u] / step, gradient[u, i], atol=1e-4)
+
+
+def test_rankings_that_no_scores_find():
+    """Preferences in a circle, 4 for a over b, 3 for b over c and 3 for c over a, from pairs that different users rated.
+
+    Of a score for each film the sums of preferences (1, -1 and 0) put c in the middle, which breaks two arcs of 3, not one.
+    """
+    nan = np.nan
+    votes = [[2, 1, nan]] * 44 + [[1, 2, nan]] * 40 + [[1, nan, 2]] * 3 + [[nan, 2, 1]] * 3
+    X, Y = np.ones((90, 1)), np.array(votes)
+    cost = costs.RatedPairs()
+    ranks = np.array(list(itertools.permutations(range(3))))
+    least = cost.between(ranks, Y).mean(axis=1).min()
+    for method in ("exact", "greedy", "local"):
+        model = LossTrickPredictor(cost, kernel="linear", alpha=1e-3, answers=Ranking(method)).fit(X, Y)
+        assert np.isclose(cost.between(model.predict(X[:1]), Y).mean(), least)
+    for surrogate in ("linear", "hinge", "logistic", "structured hinge"):
+        by_scores = _surrogate(X, Y, X[:1], surrogate, 1e-3)
+        assert cost.between(by_scores, Y).mean() > least + 0.01
 
 
 @pytest.mark.parametrize("name", ["robust", "digits", "loss-trick-ranking", "loss-trick-rates"])
