@@ -451,6 +451,16 @@ def test_factors_do_not_cancel_far_from_zero():
     assert search.answers(np.array([[0.2, 0.3, 0.5]]) @ search.embedding) == 1e9 + 2001
 
 
+def test_rounded_histograms_are_histograms():
+    rng = np.random.default_rng(20)
+    X, Y = rng.normal(size=(30, 2)), rng.dirichlet(np.ones(4), 30).round(3)
+    Y[0] = [0.3, 0.3, 0.2, 0.201]
+    model = LossTrickPredictor("hellinger").fit(X, Y)
+    assert model.answers_ == Histogram()
+    expected = np.einsum("bi,bi->b", model.weights(X), costs.Hellinger().between(model.predict(X), Y))
+    np.testing.assert_allclose(model.predict_cost(X), expected, atol=1e-9)
+
+
 def test_searches_refuse_what_they_cannot_do():
     with pytest.raises(InvalidInput, match="the histogram of sample 1 sums to 2"):
         Histogram().search(costs.Hellinger(), np.array([[0.5, 0.5], [1.0, 1.0]]))

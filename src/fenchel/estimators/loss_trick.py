@@ -21,7 +21,7 @@ from ..costs.rated_pairs import RatedPairs
 from ..costs.squared_error import SquaredError
 from ..decoders.answers.base import Answers, Search
 from ..decoders.answers.candidates import Candidates, distinct
-from ..decoders.answers.histogram import Histogram
+from ..decoders.answers.histogram import SUM_SLACK, Histogram
 from ..decoders.answers.line import Line
 from ..decoders.answers.manifold import Sphere
 from ..decoders.answers.own import FunctionAnswers
@@ -363,7 +363,11 @@ def make_answers(value: Any, cost: Cost, truths: Array) -> Answers:
     real = truths.ndim == 1 and truths.dtype.kind == "f"
     if isinstance(cost, RatedPairs):
         return Ranking()
-    if isinstance(cost, Hellinger | ChiSquared) and truths.ndim == 2 and np.abs(truths.sum(axis=1) - 1).max() < 1e-6:
+    if (
+        isinstance(cost, Hellinger | ChiSquared)
+        and truths.ndim == 2
+        and np.abs(truths.sum(axis=1) - 1).max() <= SUM_SLACK
+    ):
         return Histogram()
     if isinstance(cost, DiffusionDistance):
         return Line(0.0, 2 * np.pi) if truths.ndim == 1 else Sphere()
