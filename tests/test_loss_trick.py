@@ -451,6 +451,18 @@ def test_factors_do_not_cancel_far_from_zero():
     assert search.answers(np.array([[0.2, 0.3, 0.5]]) @ search.embedding) == 1e9 + 2001
 
 
+def test_what_is_no_cost_and_no_search_is_named():
+    X, y = np.zeros((3, 1)), [1.0, 2.0, 3.0]
+    for options, words in (
+        ({"cost": costs.Cauchy}, r"cost is the class Cauchy, expected a cost: Cauchy\(...\)"),
+        ({"answers": Histogram}, "answers is the class Histogram, expected an object"),
+        ({"alpha": "cv"}, "alpha is 'cv', expected a number above 0, some of them, or 'loo'"),
+        ({"cost": lambda a, b: "far"}, "gave 'far' for the answer 1.0 and the truth 1.0; expected a number"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            LossTrickPredictor(**options).fit(X, y).predict(X)
+
+
 def test_rounded_histograms_are_histograms():
     rng = np.random.default_rng(20)
     X, Y = rng.normal(size=(30, 2)), rng.dirichlet(np.ones(4), 30).round(3)

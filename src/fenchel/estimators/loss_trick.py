@@ -39,7 +39,7 @@ ALPHAS = tuple(float(f"{10**e:.3g}") for e in np.linspace(0, -7, 15))
 _MOST_EXACT = 5000
 _REFERENCES = 64
 _MOST_LEFT_OUT = 2000
-_BLOCK_BYTES = 2**27
+_BLOCK_BYTES = 2**25
 
 
 class LossTrickPredictor(BaseEstimator):  # type: ignore[misc]
@@ -83,7 +83,7 @@ class LossTrickPredictor(BaseEstimator):  # type: ignore[misc]
         How many of the training inputs are centres; None is 2000 (or all, if there are fewer).
     max_memory : int, default=2**32
         Most bytes that training may take for matrices. What needs more is refused before it starts: exact 16n²,
-        Nyström 40m² + 256 MiB for m centres, besides inputs and outputs.
+        Nyström 40m² + 256 MiB for m centres, besides inputs, outputs and the search's blocks (some 100 MB).
     random_state : int, Generator or None, default=None
         For the choice of centres, and of the outputs that alphas are compared on.
 
@@ -185,7 +185,8 @@ class LossTrickPredictor(BaseEstimator):  # type: ignore[misc]
     def _alphas(self) -> list[float]:
         """The alphas to choose from, the largest first."""
         if isinstance(self.alpha, str):
-            check_choice(self.alpha, "alpha", ("loo",))
+            if self.alpha != "loo":
+                raise InvalidInput(f"alpha is {self.alpha!r}, expected a number above 0, some of them, or 'loo'")
             return list(ALPHAS)
         if np.ndim(self.alpha) == 0:
             return [check_finite_positive(self.alpha, "alpha")]
@@ -353,6 +354,8 @@ def make_answers(value: Any, cost: Cost, truths: Array) -> Answers:
         return value
     if isinstance(value, Structure):
         return StructureAnswers(value)
+    if isinstance(value, type):
+        raise InvalidInput(f"answers is the class {value.__name__}, expected an object: {value.__name__}(...)")
     if isinstance(value, str) and value != "auto":
         made: Answers = registry.find("answers", value).load()()
         return made

@@ -25,7 +25,7 @@ class BlockTridiagonal:
     """A = Q B Qᵀ with Q orthogonal and B block tridiagonal, by block Householder reflections: about 8/3 n³ operations.
 
     Then (A + rI)⁻¹ costs O(n²) a column for any r, and the diagonal of the inverse O(n² · width) for each r, by the block
-    Cholesky factor of B + rI. A is overwritten; 12n² bytes beside it, 8n² after.
+    Cholesky factor of B + rI. A's memory becomes Q's; 4n² bytes beside it while it is made.
 
     Reference: Bischof, Lang and Sun, "A framework for symmetric band reduction", 2000.
 
@@ -43,7 +43,7 @@ class BlockTridiagonal:
         self.parts = [slice(a, b) for a, b in pairwise(starts)]
         with single_blas_thread():
             self._diagonal, self._below, reflections = _reduce(A, self.parts)
-            self.Q = _accumulate(self.n, reflections)
+            self.Q = _accumulate(A, reflections)
         rows = (np.hstack([self._below[k - 1], D]) if k else D for k, D in enumerate(self._diagonal))
         self.norm = max((float(np.abs(row).sum(axis=1).max()) for row in rows), default=0.0)
         """The largest eigenvalue, up to a factor of about the root of the width."""
@@ -112,10 +112,11 @@ class BlockTridiagonal:
         second = [
             np.stack([-inverses[k] @ below[k - 1] for inverses, below in factors]) for k in range(1, len(self.parts))
         ]
-        some = self.Q if rows is None else self.Q[rows]
+        size = self.n if rows is None else len(rows)
 
         def diagonal(start: int) -> Array:
-            turned = some[start : start + _ROWS].T
+            some = slice(start, start + _ROWS)
+            turned = (self.Q[some] if rows is None else self.Q[rows[some]]).T
             total = np.zeros((count, turned.shape[1]))
             before = np.zeros((0, 0, 0))
             for k, part in enumerate(self.parts):
@@ -126,7 +127,7 @@ class BlockTridiagonal:
                 before = block
             return total
 
-        return np.hstack(map_items(diagonal, range(0, len(some), _ROWS))) if len(some) else np.zeros((count, 0))
+        return np.hstack(map_items(diagonal, range(0, size, _ROWS))) if size else np.zeros((count, 0))
 
 
 def _reduce(A: Array, parts: list[slice]) -> tuple[list[Array], list[Array], list[tuple[int, Array, Array]]]:
@@ -185,9 +186,9 @@ def _turn(A: Array, V: Array, T: Array, first: int) -> None:
     map_items(update, blocks)
 
 
-def _accumulate(n: int, reflections: list[tuple[int, Array, Array]]) -> Array:
-    """The product of the reflections, by blocks of columns; one that begins below a block's last column leaves it as it is."""
-    Q = np.empty((n, n))
+def _accumulate(Q: Array, reflections: list[tuple[int, Array, Array]]) -> Array:
+    """The product of the reflections in Q, by blocks of columns; one that begins below a block leaves it as it is."""
+    n = len(Q)
 
     def columns(start: int) -> None:
         stop = min(start + _ROWS, n)
