@@ -225,19 +225,26 @@ def _structured(ratings: Ratings) -> Callable[[Array], tuple[Array, Array]]:
         above[user, items] = np.sign(r[:, None] - r).sum(axis=1)
         pairs[user] = max((r[:, None] > r).sum(), 1)
     totals = ratings.totals()[:, None]
-    share = np.nan_to_num(table) / (2 * np.where(totals > 0, totals, np.inf))
+    # only rated items play: they come first, in their order, and the longest list sets the width
     count = rated.sum(axis=1, keepdims=True)
+    places = np.argsort(~rated, axis=1, kind="stable")[:, : count.max()]
+    rated, above = np.take_along_axis(rated, places, 1), np.take_along_axis(above, places, 1)
+    share = np.nan_to_num(np.take_along_axis(table, places, 1)) / (2 * np.where(totals > 0, totals, np.inf))
 
     def loss(scores: Array) -> tuple[Array, Array]:
-        h = np.where(rated, scores / pairs - share, -np.inf)
-        ranks = np.argsort(np.argsort(-h, axis=1, kind="stable"), axis=1)
+        own = np.take_along_axis(scores, places, 1)
+        h = np.where(rated, own / pairs - share, -np.inf)
+        ranks = np.empty(h.shape, np.int64)
+        np.put_along_axis(ranks, np.argsort(-h, axis=1, kind="stable"), np.arange(h.shape[1])[None], 1)
         lead = np.where(rated & (totals > 0), count - 1 - 2 * ranks, 0)
         ahead = np.where(totals > 0, lead - above, 0)
         # each ordered pair costs (|r_i − r_j| − (r_i − r_j))/2 / Z, so all of them one half less a sum over the order
         values = (
-            (ahead * scores).sum(axis=1) / pairs[:, 0] + np.where(totals[:, 0] > 0, 0.5, 0) - (lead * share).sum(axis=1)
+            (ahead * own).sum(axis=1) / pairs[:, 0] + np.where(totals[:, 0] > 0, 0.5, 0) - (lead * share).sum(axis=1)
         )
-        return values, ahead / pairs
+        gradient = np.zeros(scores.shape)
+        np.put_along_axis(gradient, places, ahead / pairs, 1)
+        return values, gradient
 
     return loss
 
