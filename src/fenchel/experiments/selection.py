@@ -83,18 +83,19 @@ def _add_costs(
             rows = source.rows(X[outside])
             gram = None if averaging else KernelSource(source.gram(), "precomputed", {})
             for a, alpha in enumerate(alphas):
+                weights: Array | None = None
                 if gram is None:
                     total = rows.sum(axis=1, keepdims=True)
                     weights = np.where(total > 0, rows / np.where(total > 0, total, 1), 1 / rows.shape[1])
                 else:
                     ridge = ExactRidge(gram)
                     ridge.set_alpha(alpha)
-                    weights = ridge.weights(rows) if whole else None
+                    if whole:
+                        weights = ridge.weights(rows)
                 for m, ((cost, _), search) in enumerate(zip(methods, searches, strict=True)):
-                    if search.embedding is None:
-                        means = weights
-                    elif weights is None:
+                    if weights is None:
+                        assert search.embedding is not None
                         means = rows @ ridge.coefficients(search.embedding)
                     else:
-                        means = weights @ search.embedding
+                        means = weights if search.embedding is None else weights @ search.embedding
                     costs[m, g, a] += cost(search.answers(means), y[outside]).sum()
