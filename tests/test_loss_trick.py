@@ -451,6 +451,16 @@ def test_factors_do_not_cancel_far_from_zero():
     assert search.answers(np.array([[0.2, 0.3, 0.5]]) @ search.embedding) == 1e9 + 2001
 
 
+def test_what_a_kernel_of_the_user_keeps_is_not_written_to():
+    X, y = np.linspace(0, 1, 20)[:, None], np.linspace(0, 1, 20)
+    kept = rbf_kernel(X)
+    before = kept.copy()
+    for options in ({}, {"alpha": [1e-2, 1e-3]}, {"solver": "nystrom", "n_centres": 20}):
+        LossTrickPredictor(kernel=lambda A, B: kept, **options).fit(X, y, np.linspace(1, 2, 20))
+        LossTrickPredictor(costs.KernelCost(lambda A, B: kept), answers="candidates", **options).fit(X, y).predict(X)
+        assert np.array_equal(kept, before)
+
+
 def test_what_is_no_cost_and_no_search_is_named():
     X, y = np.zeros((3, 1)), [1.0, 2.0, 3.0]
     for options, words in (
