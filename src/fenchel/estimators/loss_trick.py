@@ -39,7 +39,7 @@ ALPHAS = tuple(float(f"{10**e:.3g}") for e in np.linspace(0, -7, 15))
 _MOST_EXACT = 5000
 _REFERENCES = 64
 _MOST_LEFT_OUT = 2000
-_BLOCK_BYTES = 2**25
+_BLOCK_BYTES = 2**27  # larger blocks of inputs mean that tables of costs are made less often
 
 
 class LossTrickPredictor(BaseEstimator):  # type: ignore[misc]
@@ -83,7 +83,7 @@ class LossTrickPredictor(BaseEstimator):  # type: ignore[misc]
         How many of the training inputs are centres; None is 2000 (or all, if there are fewer).
     max_memory : int, default=2**32
         Most bytes that training may take for matrices. What needs more is refused before it starts: exact 16n²,
-        Nyström 40m² + 256 MiB for m centres, besides inputs, outputs and the search's blocks (some 100 MB).
+        Nyström 40m² + 256 MiB for m centres, besides inputs, outputs and blocks of 128 MiB (a few).
     random_state : int, Generator or None, default=None
         For the choice of centres, and of the outputs that alphas are compared on.
 
