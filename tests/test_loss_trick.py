@@ -809,7 +809,7 @@ def test_rankings_that_no_scores_find():
         model = LossTrickPredictor(cost, kernel="linear", alpha=1e-3, answers=Ranking(method)).fit(X, Y)
         assert np.isclose(cost.between(model.predict(X[:1]), Y).mean(), least)
     for surrogate in ("linear", "hinge", "logistic", "structured hinge"):
-        by_scores = _surrogate(X, Y, X[:1], surrogate, 1e-3)
+        (by_scores,) = _surrogate(X, Y, X[:1], surrogate, [1e-3])
         assert cost.between(by_scores, Y).mean() > least + 0.01
 
 

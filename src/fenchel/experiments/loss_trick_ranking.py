@@ -8,7 +8,7 @@ The other half is the truth.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -166,28 +166,26 @@ def _one(facts: Array, ratings: Array, training: int, seed: int, method: str, al
     costs = np.zeros(len(alphas))
     for fold in range(5):
         part, rest = inside[folds != fold], inside[folds == fold]
-        for a, alpha in enumerate(alphas):
-            costs[a] += _COST(_surrogate(X[part], Y[part], X[rest], method, alpha), Y[rest]).sum()
-    alpha = alphas[int(costs.argmin())]
-    return float(_COST(_surrogate(X[inside], Y[inside], X[outside], method, alpha), Y[outside]).mean())
+        for a, ranks in enumerate(_surrogate(X[part], Y[part], X[rest], method, alphas)):
+            costs[a] += _COST(ranks, Y[rest]).sum()
+    (ranks,) = _surrogate(X[inside], Y[inside], X[outside], method, [alphas[int(costs.argmin())]])
+    return float(_COST(ranks, Y[outside]).mean())
 
 
-def _surrogate(X: Array, Y: Array, T: Array, method: str, alpha: float) -> Array:
-    """The ranks by item scores that are linear in the inputs, trained with alpha/2 ‖B‖² on the mean of a surrogate loss."""
+def _surrogate(X: Array, Y: Array, T: Array, method: str, alphas: Sequence[float]) -> list[Array]:
+    """The ranks by item scores ⟨B_i, x⟩, trained with alpha/2 ‖B‖² on the mean of a surrogate loss, for each alpha."""
     scorer = Kernel(X, (Y.shape[1],), kernel="linear")
     inputs, ratings = scorer.X, _COST.ratings(Y)
-    scale = _COST.scale(ratings)
-    n = len(inputs)
+    features = scorer.features(T)
     if method == "linear":
-        net = _net_preferences(ratings, n) * scale[:, None]
-        B = np.linalg.solve(inputs.T @ inputs + n * alpha * np.eye(inputs.shape[1]), inputs.T @ net)
-    elif method == "logistic":
-        B = _by_lbfgs(inputs, lambda s: _pairs(s, ratings, scale, True), (inputs.shape[1], Y.shape[1]), alpha)
+        net = _net_preferences(ratings, len(inputs)) * _COST.scale(ratings)[:, None]
+        gram, right = inputs.T @ inputs, inputs.T @ net
+        solutions = (np.linalg.solve(gram + len(inputs) * a * np.eye(len(gram)), right).T for a in alphas)
     else:
-        loss = _structured(ratings) if method == "structured hinge" else lambda s: _pairs(s, ratings, scale, False)
-        B = _by_subgradients(inputs, loss, (inputs.shape[1], Y.shape[1]), alpha)
-    scores = scorer.features(T) @ B
-    return np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1)
+        objective = _Objective(inputs, ratings, method)
+        minimise = _by_lbfgs if method == "logistic" else _by_subgradients
+        solutions = (minimise(objective, alpha) for alpha in alphas)
+    return [np.argsort(np.argsort(-(features @ B.T), axis=1, kind="stable"), axis=1) for B in solutions]
 
 
 def _net_preferences(ratings: Ratings, n: int) -> Array:
@@ -200,78 +198,55 @@ def _net_preferences(ratings: Ratings, n: int) -> Array:
     return net
 
 
-def _pairs(scores: Array, ratings: Ratings, scale: Array, logistic: bool) -> tuple[Array, Array]:
-    values, gradient = np.empty(len(scores)), np.empty(scores.shape)
-    arguments = (scores, ratings.items, ratings.values, ratings.offsets, logistic, values, gradient)
-    parallel.run(kernels.pair_loss, len(scores), float(np.square(np.diff(ratings.offsets)).sum()), *arguments)
-    return values * scale, gradient * scale[:, None]
+class _Objective:
+    """The mean of a loss of rated pairs, of scores ⟨B_i, x⟩ with a row of B for each item, and its gradient."""
+
+    def __init__(self, inputs: Array, ratings: Ratings, method: str) -> None:
+        self.inputs, self.ratings, self.method = np.ascontiguousarray(inputs), ratings, method
+        self.shape = (ratings.n_items, inputs.shape[1])
+        self.scale = _COST.scale(ratings)
+        counts = np.diff(ratings.offsets)
+        self.users = np.repeat(np.arange(len(counts)), counts)
+        self.places = np.argsort(ratings.items, kind="stable")
+        self.bounds = np.concatenate([[0], np.cumsum(np.bincount(ratings.items, minlength=ratings.n_items))])
+        self.pairs = float(np.square(counts).sum())
+
+    def __call__(self, B: Array) -> tuple[float, Array]:
+        data, n = self.ratings, len(self.inputs)
+        work = float(len(data.items) * self.shape[1])
+        scores, gradient, values = np.empty(len(data.items)), np.empty(len(data.items)), np.empty(n)
+        parallel.run(kernels.rated_scores, n, work, self.inputs, B, data.items, data.offsets, scores)
+        known = (scores, data.values, data.offsets, self.scale)
+        if self.method == "structured hinge":
+            parallel.run(kernels.ranking_loss, n, self.pairs, *known, values, gradient)
+        else:
+            parallel.run(kernels.pair_loss, n, self.pairs, *known, self.method == "logistic", values, gradient)
+        total = np.empty(self.shape)
+        arguments = (self.inputs, gradient / n, self.users, self.places, self.bounds, total)
+        parallel.run(kernels.add_by_item, self.shape[0], work, *arguments)
+        return float(values.mean()), total
 
 
-def _structured(ratings: Ratings) -> Callable[[Array], tuple[Array, Array]]:
-    """max over rankings of [cost + score] − score of the ratings' order, the score Σ (s_i − s_j)/P over ordered pairs.
-
-    The sum is one of sorted numbers: each pair i before j earns (s_i − s_j)/P and costs (r_j − r_i)₊/Z, up to a constant
-    h_i − h_j with h = s/P − r/(2Z), so the ranking that is found by sorting h is the exact maximum.
-    """
-    n = len(ratings.offsets) - 1
-    table = np.full((n, ratings.n_items), np.nan)
-    table[np.repeat(np.arange(n), np.diff(ratings.offsets)), ratings.items] = ratings.values
-    rated = ~np.isnan(table)
-    pairs = np.ones((n, 1))
-    above = np.zeros(table.shape)  # how many items each one is rated above, less those that are rated above it
-    for user in range(n):
-        items = np.flatnonzero(rated[user])
-        r = table[user, items]
-        above[user, items] = np.sign(r[:, None] - r).sum(axis=1)
-        pairs[user] = max((r[:, None] > r).sum(), 1)
-    totals = ratings.totals()[:, None]
-    # only rated items play: they come first, in their order, and the longest list sets the width
-    count = rated.sum(axis=1, keepdims=True)
-    places = np.argsort(~rated, axis=1, kind="stable")[:, : count.max()]
-    rated, above = np.take_along_axis(rated, places, 1), np.take_along_axis(above, places, 1)
-    share = np.nan_to_num(np.take_along_axis(table, places, 1)) / (2 * np.where(totals > 0, totals, np.inf))
-
-    def loss(scores: Array) -> tuple[Array, Array]:
-        own = np.take_along_axis(scores, places, 1)
-        h = np.where(rated, own / pairs - share, -np.inf)
-        ranks = np.empty(h.shape, np.int64)
-        np.put_along_axis(ranks, np.argsort(-h, axis=1, kind="stable"), np.arange(h.shape[1])[None], 1)
-        lead = np.where(rated & (totals > 0), count - 1 - 2 * ranks, 0)
-        ahead = np.where(totals > 0, lead - above, 0)
-        # each ordered pair costs (|r_i − r_j| − (r_i − r_j))/2 / Z, so all of them one half less a sum over the order
-        values = (
-            (ahead * own).sum(axis=1) / pairs[:, 0] + np.where(totals[:, 0] > 0, 0.5, 0) - (lead * share).sum(axis=1)
-        )
-        gradient = np.zeros(scores.shape)
-        np.put_along_axis(gradient, places, ahead / pairs, 1)
-        return values, gradient
-
-    return loss
-
-
-def _by_lbfgs(inputs: Array, loss: Any, shape: tuple[int, int], alpha: float) -> Array:
+def _by_lbfgs(loss: _Objective, alpha: float) -> Array:
     from scipy.optimize import minimize
 
-    n = len(inputs)
-
     def objective(flat: Array) -> tuple[float, Array]:
-        B = flat.reshape(shape)
-        values, gradient = loss(inputs @ B)
-        return float(values.mean() + alpha / 2 * flat @ flat), (inputs.T @ gradient / n + alpha * B).ravel()
+        value, gradient = loss(flat.reshape(loss.shape))
+        return value + alpha / 2 * float(flat @ flat), gradient.ravel() + alpha * flat
 
-    found = minimize(objective, np.zeros(shape).ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 100})
-    return np.asarray(found.x.reshape(shape))
+    start = np.zeros(loss.shape).ravel()
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 100})
+    return np.asarray(found.x.reshape(loss.shape))
 
 
-def _by_subgradients(inputs: Array, loss: Any, shape: tuple[int, int], alpha: float) -> Array:
+def _by_subgradients(loss: _Objective, alpha: float) -> Array:
     """Steps of rate 1/(alpha (t + t₀)), averaged over the second half."""
-    n = len(inputs)
-    B, mean = np.zeros(shape), np.zeros(shape)
-    steepest = float(np.linalg.eigvalsh(inputs.T @ inputs / n)[-1])
+    B, mean = np.zeros(loss.shape), np.zeros(loss.shape)
+    steepest = float(np.linalg.eigvalsh(loss.inputs.T @ loss.inputs / len(loss.inputs))[-1])
     late = max(1.0, steepest / alpha)  # no step is longer than that of a loss of this curvature
     for t in range(_STEPS):
-        _, gradient = loss(inputs @ B)
-        B -= (inputs.T @ gradient / n + alpha * B) / (alpha * (t + late))
+        _, gradient = loss(B)
+        B -= (gradient + alpha * B) / (alpha * (t + late))
         if t >= _STEPS // 2:
             mean += (B - mean) / (t - _STEPS // 2 + 1)
     return mean
