@@ -766,8 +766,12 @@ def test_the_surrogates_of_the_ranking_experiment_have_their_gradients_and_value
     cost = costs.RatedPairs()
     ratings, scores = cost.ratings(Y), rng.normal(size=(6, 5))
     scale = cost.scale(ratings)
-    structured = experiment._structured(ratings)
     every = every_ranking(5)
+
+    def value(method, u):
+        """Of one user, whose only feature is 1."""
+        return experiment._Objective(np.ones((1, 1)), cost.ratings(Y[u : u + 1]), method)(scores[u][:, None])[0]
+
     for u in range(6):
         pairs = [(i, j) for i in range(5) for j in range(5) if Y[u, i] > Y[u, j]]
 
@@ -778,20 +782,21 @@ def test_the_surrogates_of_the_ranking_experiment_have_their_gradients_and_value
 
         truth = sum(scores[u, i] - scores[u, j] for i, j in pairs) / max(len(pairs), 1)
         best = max(score(rank) + cost(rank[None], Y[u : u + 1])[0] for rank in every) if pairs else truth
-        assert np.isclose(structured(scores)[0][u], best - truth)
+        assert np.isclose(value("structured hinge", u), best - truth)
         for logistic in (True, False):
             t = np.array([scores[u, i] - scores[u, j] for i, j in pairs])
             gamma = np.array([Y[u, i] - Y[u, j] for i, j in pairs])
             phi = np.log1p(np.exp(-t)) if logistic else np.maximum(1 - t, 0)
-            value = experiment._pairs(scores, ratings, scale, logistic)[0][u]
-            assert np.isclose(value, scale[u] * (gamma @ phi if pairs else 0))
-    step = 1e-6
-    for loss in (structured, *(lambda s, k=k: experiment._pairs(s, ratings, scale, k) for k in (True, False))):
-        gradient = loss(scores)[1]
-        for u, i in itertools.product(range(6), range(5)):
-            moved = scores.copy()
-            moved[u, i] += step
-            assert np.isclose((loss(moved)[0] - loss(scores)[0])[u] / step, gradient[u, i], atol=1e-4)
+            expected = scale[u] * (gamma @ phi if pairs else 0)
+            assert np.isclose(value("logistic" if logistic else "hinge", u), expected)
+    X, B, step = rng.normal(size=(6, 2)), rng.normal(size=(5, 2)), 1e-6
+    for method in ("structured hinge", "logistic", "hinge"):
+        loss = experiment._Objective(X, ratings, method)
+        before, gradient = loss(B)
+        for i, k in itertools.product(range(5), range(2)):
+            moved = B.copy()
+            moved[i, k] += step
+            assert np.isclose((loss(moved)[0] - before) / step, gradient[i, k], atol=1e-4)
 
 
 def test_rankings_that_no_scores_find():
