@@ -68,6 +68,8 @@ class Contender:
     """Whether the target is against it; others are shown for comparison."""
     floor: bool = False
     """Not an answer but a part of the work that no contender can leave out; nothing is checked."""
+    once: bool = False
+    """A call takes minutes and compiles nothing: it is called once at each thread count, with one thread when it is checked."""
     note: str = ""
 
 
@@ -179,6 +181,8 @@ class _Entry:
     accurate: bool = True
     problem: str = ""
     warned: list[str] = field(default_factory=list)
+    checked: float = math.nan
+    """Seconds that the last call took whose answer was checked."""
 
 
 @dataclass
@@ -228,7 +232,10 @@ def _ready(contender: Contender, case: Case, data: list[Any], references: list[A
                 entry.inputs = entry.inputs or [contender.prepare(one) for one in data]
                 worst: dict[str, float] = {}
                 for i, reference in enumerate([] if contender.floor else references):
-                    measured = case.measure(data[i], reference, contender.answer(function(entry.inputs[i])))
+                    start = time.perf_counter()
+                    result = function(entry.inputs[i])
+                    entry.checked = time.perf_counter() - start
+                    measured = case.measure(data[i], reference, contender.answer(result))
                     worst = {name: max(value, worst.get(name, -math.inf)) for name, value in measured.items()}
                     if middle < len(contender.settings) - 1 and not _meets(worst, goals):
                         break
@@ -280,6 +287,17 @@ def _plan(variant: _Variant, share: float, rounds: int, best: float) -> float:
     return last
 
 
+def _once(variant: _Variant) -> float:
+    """The time of a single call: the checked one's, which had one thread, or another's."""
+    assert variant.entry.function is not None
+    if variant.threads == 1 and math.isfinite(variant.entry.checked):
+        return variant.entry.checked
+    one = variant.next_input()
+    start = time.perf_counter()
+    variant.entry.function(one)
+    return time.perf_counter() - start
+
+
 def _burst(variant: _Variant) -> list[float]:
     function = variant.entry.function
     assert function is not None
@@ -310,6 +328,9 @@ def _time_all(variants: list[_Variant], case: Case, settings: Settings, threads:
         for variant in variants:
             threads.use(variant.threads)
             best = fastest.get(id(variant.entry), math.inf)
+            if variant.entry.contender.once:
+                variant.rounds[-1] = [_once(variant)]
+                continue
             last = _plan(variant, seconds / len(variants), settings.rounds, best)
             fastest[id(variant.entry)] = min(best, last)
         load = _Load()

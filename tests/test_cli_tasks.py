@@ -584,6 +584,25 @@ def test_any_from_fit_to_info(tmp_path, capsys, cost, targets, answers):
     assert answers in text
 
 
+def test_costs_of_any_take_their_parameters(tmp_path, capsys):
+    _, table = any_outputs()
+    table |= {f"p{j}": np.round(table[f"p{j}"], 3).tolist() for j in range(3)}  # as files have them
+    data, model = write(tmp_path / "t.csv", table), tmp_path / "m"
+    base = ["fit", data, "--task", "any", "--out", model, "--overwrite", "--alpha", "0.01", "--targets"]
+    for more, check in (
+        (["p0", "p1", "p2", "--cost", "hellinger", "--cost-params", "squared=false"], lambda c: c.squared is False),
+        (["p0", "p1", "p2", "--cost", "kernel", "--cost-params", "gamma=2"], lambda c: c.params == {"gamma": 2.0}),
+    ):
+        code, text, err = run(capsys, *base, *more, *drop_but("p0", "p1", "p2"))
+        assert (code, err) == (0, "")
+        assert check(fenchel.load(model).estimator.cost_)
+        assert ("Histogram" in text) == ("hellinger" in more)
+    code, text, _ = run(capsys, *base, "p0", "p1", "--cost", "hellinger", *drop_but("p0", "p1"))
+    assert code == 0
+    assert "not all rows of targets sum to 1" in text
+    assert run(capsys, *base, "p0", "p1", "--cost", "hellinger", "--cost-params", "squared=no")[0] == 2
+
+
 def test_what_any_refuses(tmp_path, capsys):
     _, table = any_outputs()
     data, model = write(tmp_path / "t.csv", table), tmp_path / "m"
@@ -591,7 +610,11 @@ def test_what_any_refuses(tmp_path, capsys):
     for more, words in (
         (["--target", "word", "--cost", "cauchy"], "but --cost cauchy needs numbers"),
         (["--target", "price", "--cost", "edit_distance"], "needs texts"),
-        (["--target", "price", "--cost", "pinball", "--cost-params", "scale=2"], "do not fit --cost pinball"),
+        (
+            ["--target", "price", "--cost", "pinball", "--cost-params", "scale=2"],
+            "has no parameter 'scale'; it takes quantile",
+        ),
+        (["--target", "price", "--cost", "squared", "--cost-params", "a=2"], "it takes no parameters"),
         (["--target", "price", "--cost", "pinball", "--cost-params", "quantile=2"], "between 0 and 1"),
         (["--targets", "price", "price"], "names 'price' twice"),
         (["--target", "price", "--answers", "ranking"], "--cost squared does not fit"),

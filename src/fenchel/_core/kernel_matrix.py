@@ -17,9 +17,9 @@ _BLOCK_BYTES = 2**21  # of distances that are made into kernel values while they
 
 
 def kernel_matrix(A: Any, B: Any, kernel: str | Callable[..., Any], params: Mapping[str, Any]) -> Array:
-    """k(a, b) for the rows of two matrices."""
+    """k(a, b) for the rows of two matrices, in an array of its own: a function may keep what it gives."""
     if callable(kernel):
-        gram = np.asarray(kernel(A, B, **params), dtype=np.float64)
+        gram = np.array(kernel(A, B, **params), dtype=np.float64)
     elif kernel == "rbf" and set(params) <= {"gamma"} and _plain(A) and _plain(B):
         gram = _rbf(A, B, params.get("gamma"))
     else:

@@ -52,7 +52,7 @@ class AnyOutput(Task):
             type=_parameter,
             default=[],
             metavar="NAME=X",
-            help="numbers that the cost takes, such as scale=0.5 or quantile=0.9",
+            help="what the cost takes, such as scale=0.5, quantile=0.9, squared=false, or gamma=2 with --cost kernel",
         )
         own = {"auto": "what suits the cost"}
         add_choice(group, "answers", _ANSWERS, "how the answer of least expected cost is found", told=own)
@@ -121,6 +121,8 @@ class AnyOutput(Task):
         grid = [] if results is None else _grid(results)
         if grid and fitted.alpha_ in (grid[0]["alpha"], grid[-1]["alpha"]):
             notes.append(f"alpha {fitted.alpha_:g} is at the end of the grid; try others with --alpha")
+        if args.cost in ("hellinger", "chi_squared") and args.answers == "auto" and _is_listed(fitted):
+            notes.append("not all rows of targets sum to 1, so answers are those of training rows, not any histogram")
         return final, {
             "task": self.name,
             "data": table.source,
@@ -147,15 +149,10 @@ class AnyOutput(Task):
         }
 
     def _estimator(self, args: argparse.Namespace) -> Any:
-        from .._core import registry
         from ..estimators.loss_trick import LossTrickPredictor
 
-        try:
-            cost = registry.find("cost", args.cost).load()(**dict(args.cost_params))
-        except TypeError as error:
-            raise InvalidInput(f"--cost-params do not fit --cost {args.cost}: {error}") from None
         return LossTrickPredictor(
-            cost,
+            _cost(args.cost, dict(args.cost_params)),
             kernel=args.kernel,
             kernel_params=None if args.gamma is None or args.kernel == "linear" else {"gamma": args.gamma},
             alpha="loo" if args.alpha is None else args.alpha,
@@ -251,12 +248,31 @@ class AnyOutput(Task):
         return {f"mean cost ({report['cost']})": report["held_out"]["mean_cost"]}
 
 
-def _parameter(text: str) -> tuple[str, float]:
+def _parameter(text: str) -> tuple[str, float | bool]:
     name, _, value = text.partition("=")
+    if value.lower() in ("true", "false"):
+        return name, value.lower() == "true"
     try:
         return name, float(value)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBER") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBER, NAME=true or NAME=false") from None
+
+
+def _cost(name: str, given: dict[str, Any]) -> Any:
+    """A cost with parameters from the command line; those of the cost "kernel" are its kernel's."""
+    import inspect
+
+    from .._core import registry
+
+    made = registry.find("cost", name).load()
+    if name == "kernel":
+        return made(params=given)
+    known = list(inspect.signature(made).parameters)
+    wrong = next((p for p in given if p not in known), None)
+    if wrong is not None:
+        takes = ", ".join(known) if known else "no parameters"
+        raise InvalidInput(f"--cost {name} has no parameter {wrong!r}; it takes {takes}")
+    return made(**given)
 
 
 def _cost_name(model: TableModel) -> str:
@@ -264,6 +280,12 @@ def _cost_name(model: TableModel) -> str:
 
     entry = registry.lookup(type(model.estimator.cost_))
     return type(model.estimator.cost_).__name__ if entry is None else entry.name
+
+
+def _is_listed(estimator: Any) -> bool:
+    from ..decoders.answers.candidates import Candidates
+
+    return isinstance(estimator.answers_, Candidates)
 
 
 def _is_text(model: TableModel) -> bool:

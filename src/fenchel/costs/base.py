@@ -152,7 +152,9 @@ class Cost(ABC):
         """The affine form between answers and truths of these structures; a pair without one raises."""
         truths = answers if truths is None else truths
         raise self._refuse(
-            answers, truths, "it compares outputs, not points of a set; LossTrickPredictor predicts for any cost"
+            answers,
+            truths,
+            "it compares outputs, not points of a set; LossTrickPredictor predicts for any cost, without a structure",
         )
 
     def answers_to(self, truths: Structure) -> Structure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,15 @@ class CostFunction(Cost):
         if self.vectorized:
             costs = np.asarray(self.function(answers, truths), dtype=np.float64)
         else:
-            costs = np.array([self.function(a, t) for a, t in zip(answers, truths, strict=True)], dtype=np.float64)
+            given = [self.function(a, t) for a, t in zip(answers, truths, strict=True)]
+            try:
+                costs = np.array(given, dtype=np.float64)
+            except (TypeError, ValueError):
+                i = next((i for i, cost in enumerate(given) if not isinstance(cost, Real)), 0)
+                raise InvalidInput(
+                    f"the cost {self.function!r} gave {given[i]!r} for the answer {answers[i]} and the truth {truths[i]}; "
+                    "expected a number"
+                ) from None
         if costs.shape != (len(answers),):
             raise InvalidInput(
                 f"the cost {self.function!r} gave an array of shape {costs.shape} for {len(answers)} examples"

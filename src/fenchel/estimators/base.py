@@ -48,6 +48,8 @@ def make_cost(value: Any) -> Cost:
         return named_cost(value)
     if hasattr(value, "__array__") or isinstance(value, list | tuple):
         return CostMatrix(np.asarray(value))
+    if isinstance(value, type) and issubclass(value, Cost):
+        raise InvalidInput(f"cost is the class {value.__name__}, expected a cost: {value.__name__}(...)")
     if callable(value):
         return CostFunction(value)
     raise InvalidInput(f"cost is {value!r}, expected the name of a cost, a fenchel.costs.Cost, a matrix or a function")

@@ -21,7 +21,7 @@ from ..costs.rated_pairs import RatedPairs
 from ..costs.squared_error import SquaredError
 from ..decoders.answers.base import Answers, Search
 from ..decoders.answers.candidates import Candidates, distinct
-from ..decoders.answers.histogram import Histogram
+from ..decoders.answers.histogram import SUM_SLACK, Histogram
 from ..decoders.answers.line import Line
 from ..decoders.answers.manifold import Sphere
 from ..decoders.answers.own import FunctionAnswers
@@ -39,7 +39,7 @@ ALPHAS = tuple(float(f"{10**e:.3g}") for e in np.linspace(0, -7, 15))
 _MOST_EXACT = 5000
 _REFERENCES = 64
 _MOST_LEFT_OUT = 2000
-_BLOCK_BYTES = 2**27
+_BLOCK_BYTES = 2**27  # larger blocks of inputs mean that tables of costs are made less often
 
 
 class LossTrickPredictor(BaseEstimator):  # type: ignore[misc]
@@ -82,8 +82,8 @@ class LossTrickPredictor(BaseEstimator):  # type: ignore[misc]
     n_centres : int or None, default=None
         How many of the training inputs are centres; None is 2000 (or all, if there are fewer).
     max_memory : int, default=2**32
-        Most bytes that training may take for matrices. What needs more is refused before it starts: exact 16n² (32n² to
-        choose among alphas), Nyström 40m² + 256 MiB for m centres, besides inputs and outputs.
+        Most bytes that training may take for matrices. What needs more is refused before it starts: exact 16n²,
+        Nyström 40m² + 256 MiB for m centres, besides inputs, outputs and blocks of 128 MiB (a few).
     random_state : int, Generator or None, default=None
         For the choice of centres, and of the outputs that alphas are compared on.
 
@@ -185,7 +185,8 @@ class LossTrickPredictor(BaseEstimator):  # type: ignore[misc]
     def _alphas(self) -> list[float]:
         """The alphas to choose from, the largest first."""
         if isinstance(self.alpha, str):
-            check_choice(self.alpha, "alpha", ("loo",))
+            if self.alpha != "loo":
+                raise InvalidInput(f"alpha is {self.alpha!r}, expected a number above 0, some of them, or 'loo'")
             return list(ALPHAS)
         if np.ndim(self.alpha) == 0:
             return [check_finite_positive(self.alpha, "alpha")]
@@ -199,10 +200,10 @@ class LossTrickPredictor(BaseEstimator):  # type: ignore[misc]
         source = KernelSource(self.X_fit_, self.kernel, dict(self.kernel_params or {}))
         budget = check_count(self.max_memory, "max_memory")
         if self.centres_ is None:
-            needed = ExactRidge.bytes_needed(source.n, many)
+            needed = ExactRidge.bytes_needed(source.n)
             if needed > budget:
                 raise InvalidInput(
-                    f"exact training on {source.n} examples{' for several alphas' if many else ''} needs {needed} bytes, "
+                    f"exact training on {source.n} examples needs {needed} bytes, "
                     f"max_memory is {budget}; use solver='nystrom', or a larger max_memory"
                 )
             return ExactRidge(source, self.roots_, many=many)
@@ -353,6 +354,8 @@ def make_answers(value: Any, cost: Cost, truths: Array) -> Answers:
         return value
     if isinstance(value, Structure):
         return StructureAnswers(value)
+    if isinstance(value, type):
+        raise InvalidInput(f"answers is the class {value.__name__}, expected an object: {value.__name__}(...)")
     if isinstance(value, str) and value != "auto":
         made: Answers = registry.find("answers", value).load()()
         return made
@@ -363,7 +366,11 @@ def make_answers(value: Any, cost: Cost, truths: Array) -> Answers:
     real = truths.ndim == 1 and truths.dtype.kind == "f"
     if isinstance(cost, RatedPairs):
         return Ranking()
-    if isinstance(cost, Hellinger | ChiSquared) and truths.ndim == 2 and np.abs(truths.sum(axis=1) - 1).max() < 1e-6:
+    if (
+        isinstance(cost, Hellinger | ChiSquared)
+        and truths.ndim == 2
+        and np.abs(truths.sum(axis=1) - 1).max() <= SUM_SLACK
+    ):
         return Histogram()
     if isinstance(cost, DiffusionDistance):
         return Line(0.0, 2 * np.pi) if truths.ndim == 1 else Sphere()

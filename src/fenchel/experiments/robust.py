@@ -28,8 +28,8 @@ __all__ = ["draw", "run", "sample"]
 _SCALE = 1.0  # of the Cauchy cost
 _GAMMAS = (3.0, 10.0, 30.0, 100.0, 300.0)
 _ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
-_REPEATS = {50: 100, 100: 100, 200: 100, 500: 20, 1000: 5}
-"""Samples of each size; the document has 100 of every size."""
+_REPEATS = dict.fromkeys((50, 100, 200, 500, 1000), 100)
+"""Samples of each size, as many as in the document."""
 _SHOWN = 200
 METHODS: dict[str, tuple[Cost, Answers, bool]] = {
     "ours": (Cauchy(_SCALE), Line(), False),

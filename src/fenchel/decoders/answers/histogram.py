@@ -16,7 +16,10 @@ from ...kernels import histograms as kernels
 from .base import Answers, Search
 from .candidates import CandidateSearch, distinct
 
-__all__ = ["Histogram"]
+__all__ = ["SUM_SLACK", "Histogram"]
+
+SUM_SLACK = 1e-2
+"""How far the sum of a histogram may lie from one: files hold rounded numbers."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Histogram(Answers):
         if rows.ndim != 2:
             raise InvalidInput(f"outputs have shape {rows.shape}, expected a histogram in each row")
         off = np.abs(rows.sum(axis=1) - 1)
-        if off.max(initial=0) > 1e-6:
+        if off.max(initial=0) > SUM_SLACK:
             i = int(off.argmax())
             raise InvalidInput(
                 f"the histogram of sample {i} sums to {rows[i].sum():g}, expected 1; divide each by its sum"
@@ -71,7 +74,8 @@ class _RootSearch(Search):
 
     def __init__(self, cost: Cost, truths: Array) -> None:
         super().__init__(cost, truths)
-        self.embedding = np.column_stack([np.sqrt(truths), np.ones(len(truths))])
+        # of an answer that sums to one the cost is 1 + mass of the truth − 2 products of roots
+        self.embedding = np.column_stack([np.sqrt(truths), (1 + truths.sum(axis=1)) / 2])
 
     def answers(self, means: Array) -> Array:
         return _from_roots(means[:, :-1])
