@@ -91,7 +91,8 @@ def _sums(quick: bool) -> list[Row]:
 def _training(quick: bool) -> list[Row]:
     """A pass evaluates all losses at the weights there are and their gradient; both train with the same steps.
 
-    Costs count wrong labels, so an inner gap of 1e-3 is one of 1e-3 labels in a sequence of 50.
+    Costs count wrong labels. The inner gap is 1e-3 of the loss (about 0.03 wrong labels in a sequence of 50), as solvers count
+    their own; the stricter reading, 1e-3 wrong labels in a sequence, is measured beside it.
     """
     from fenchel import set_threads
     from fenchel.costs import Hamming
@@ -100,8 +101,8 @@ def _training(quick: bool) -> list[Row]:
     from fenchel.solvers.base import Objective
     from fenchel.structures import Chains
 
-    n = 50 if quick else _N
-    passes = 10 if quick else 40
+    n = 100 if quick else _N
+    passes = 20 if quick else 40
     rng = np.random.default_rng(1)
     truth = rng.normal(size=(_FEATURES, _LABELS))
     X = rng.normal(size=(n * _LENGTH, _FEATURES))
@@ -109,11 +110,12 @@ def _training(quick: bool) -> list[Row]:
     chains = Chains(_LABELS, tied=True)
     scorer = LinearChain(X, [_LENGTH] * n, chains)
     v = chains.encode(list(y.reshape(n, _LENGTH)))
-    rows = []
+    rows, all_seconds = [], []
     set_threads(2)
     for name, loss in (
         ("conditional random field", CRF(chains)),
-        ("adversarial", Adversarial(chains, Hamming(), tol=1e-3)),
+        ("adversarial, inner gap 1e-3 of the loss", Adversarial(chains, Hamming(), tol=0.03)),
+        ("adversarial, inner gap 1e-3 wrong labels", Adversarial(chains, Hamming(), tol=1e-3)),
     ):
         objective = Objective(scorer, loss, v, 0.1, None)
         w, seconds, worst = scorer.zero_weights(), [], 0.0
@@ -128,13 +130,14 @@ def _training(quick: bool) -> list[Row]:
         if worst:
             note += f"; mean inner gap at most {worst:.1e} wrong labels a sequence"
         rows.append(Row(name, tuple(seconds[passes // 2 :]), note=note))
-    ratio = rows[1].median / rows[0].median
-    why = (
-        "asked was 8, about one Newton step: an example whose scores have changed takes about seven, each about nine "
-        "forward-backward passes (labels³ beside labels², with five of ten labels in play), and early passes, with all "
-        "labels in play, cost far more"
-    )
-    rows.append(Row("adversarial pass through a CRF pass", (ratio,), unit="times", note=why))
+        all_seconds.append(seconds)
+    for row, seconds in zip(rows[1:], all_seconds[1:], strict=True):
+        ratio, early = (
+            float(np.median(part(seconds)) / np.median(part(all_seconds[0])))
+            for part in (lambda s: s[passes // 2 :], lambda s: s[1:10])
+        )
+        note = f"at most 8 was asked; in passes 2 to 10, with most labels in play, {early:.3g} times"
+        rows.append(Row(f"{row.name}, through a CRF pass", (ratio,), unit="times", note=note))
     return rows
 
 

@@ -19,7 +19,7 @@ from .._core.compile import inline_kernel, kernel
 from .._core.types import Array, IntArray
 from .chain import IMPOSSIBLE, SOLVED, UNFINISHED, _top_of
 
-__all__ = ["IMPOSSIBLE", "SOLVED", "tree_game"]
+__all__ = ["IMPOSSIBLE", "SOLVED", "expected_costs", "losses", "take_state", "tree_game", "write_state"]
 
 _FIRST, _SECOND, _REPAIR = range(3)
 
@@ -521,6 +521,7 @@ def _products(order, up, count, answers, Q, Z, p, u, dQ, dZ, dp, du, for_q, for_
 def tree_game(
     start: int,
     stop: int,
+    items: IntArray,
     theta: Array,
     starts: IntArray,
     which: IntArray,
@@ -535,7 +536,7 @@ def tree_game(
     costs: Array,
     weights: Array,
     label_starts: IntArray,
-    warm: bool,
+    known: Array,
     tol: float,
     max_iter: int,
     mu: Array,
@@ -548,11 +549,12 @@ def tree_game(
 ) -> None:
     """Both players' strategies: mu (in the layout of theta) and predictor (a row for each node).
 
-    With ``warm`` these hold an earlier solution: where that is good enough still it stays, else its p is where the search
-    for what matters starts, unless its gap is so large that it would mislead. n_iter counts Newton steps.
+    For items that are ``known`` these hold an earlier solution: where that is good enough still it stays, else its p is
+    where the search for what matters starts, unless its gap is so large that it would mislead. n_iter counts Newton steps,
+    added to what it holds. The items from start to stop are those of the list ``items``.
     """
     most = 1
-    for i in range(start, stop):
+    for i in items[start:stop]:
         most = max(most, node_off[which[i] + 1] - node_off[which[i]])
     below, ahead, slack, added = np.empty((most, k)), np.empty((most, k)), np.empty((most, k)), np.empty((most, k))
     psi, Q, Z = np.empty((most, k, k)), np.empty((most, k, k)), np.empty((most, k, k))
@@ -585,7 +587,8 @@ def tree_game(
     for a in range(k):
         for b in range(k):
             dearest = max(dearest, costs[a, b])
-    for i in range(start, stop):
+    for i in items[start:stop]:
+        warm = known[i]
         lo = node_off[which[i]]
         n, edges = node_off[which[i] + 1] - lo, edge_off[which[i] + 1] - edge_off[which[i]]
         order, up, up_edge, flip = (
@@ -602,7 +605,7 @@ def tree_game(
         mu_tables = mu[first : first + n_tables * k * k].reshape((n_tables, k, k))
         mine = predictor[label_starts[i] : label_starts[i] + n]
         weight = weights[label_starts[i] : label_starts[i] + n]
-        status[i], n_iter[i], gap[i], value[i], risk[i] = SOLVED, 0, 0.0, 0.0, 0.0
+        status[i], gap[i], value[i], risk[i] = SOLVED, 0.0, 0.0, 0.0
         largest, scale = 0.0, 0.0
         for v in range(n):
             largest = max(largest, weight[v] * dearest)
@@ -901,3 +904,91 @@ def _worth(nodes, tables, tied, costs, weight, mu_nodes, mu_tables):  # type: ig
                 x = mu_tables[e, a, b]
                 scores += x * tables[e, a, b] if x > 0.0 else 0.0
     return scores + part, part
+
+
+@kernel
+def expected_costs(
+    start: int,
+    stop: int,
+    mu: Array,
+    starts: IntArray,
+    label_starts: IntArray,
+    costs: Array,
+    weights: Array,
+    risk: Array,
+) -> None:
+    """What the best answers to points of the marginal polytope cost: sum_v w_v min_a (C q_v)_a of each item."""
+    k = costs.shape[0]
+    expected = np.empty(k)
+    for i in range(start, stop):
+        n = label_starts[i + 1] - label_starts[i]
+        nodes = mu[starts[i] : starts[i] + n * k].reshape((n, k))
+        total = 0.0
+        for v in range(n):
+            for a in range(k):
+                expected[a] = 0.0
+            for b in range(k):
+                x = nodes[v, b]
+                if x != 0.0:
+                    for a in range(k):
+                        expected[a] += costs[a, b] * x
+            least = np.inf
+            for a in range(k):
+                least = min(least, expected[a])
+            total += weights[label_starts[i] + v] * least
+        risk[i] = total
+
+
+@kernel
+def losses(
+    start: int, stop: int, theta: Array, mu: Array, v: Array, ends: IntArray, gain: Array, residual: Array, value: Array
+) -> None:
+    """mu - v and gain + <theta, mu - v> for each item; gain is what the adversary's risk exceeds that of the truth by."""
+    for i in range(start, stop):
+        here, other, scores, out = (
+            mu[ends[i] : ends[i + 1]], v[ends[i] : ends[i + 1]], theta[ends[i] : ends[i + 1]], residual[ends[i] : ends[i + 1]]
+        )  # fmt: skip
+        total = gain[i]
+        for t in range(here.shape[0]):
+            x = here[t] - other[t]
+            out[t] = x
+            total += scores[t] * x if x != 0.0 else 0.0
+        value[i] = max(total, 0.0)
+
+
+@kernel
+def write_state(
+    start: int,
+    stop: int,
+    mu: Array,
+    predictor: Array,
+    ends: IntArray,
+    label_ends: IntArray,
+    state: Array,
+    offsets: IntArray,
+) -> None:
+    """q and p of each item, one after the other."""
+    for i in range(start, stop):
+        size = ends[i + 1] - ends[i]
+        out = state[offsets[i] : offsets[i + 1]]
+        out[:size] = mu[ends[i] : ends[i + 1]]
+        out[size:] = predictor[label_ends[i] : label_ends[i + 1]]
+
+
+@kernel
+def take_state(
+    start: int,
+    stop: int,
+    mu: Array,
+    predictor: Array,
+    ends: IntArray,
+    label_ends: IntArray,
+    state: Array,
+    offsets: IntArray,
+) -> None:
+    """The way back from :func:`write_state`."""
+    for i in range(start, stop):
+        size = ends[i + 1] - ends[i]
+        kept = state[offsets[i] : offsets[i + 1]]
+        mu[ends[i] : ends[i + 1]] = kept[:size]
+        predictor[label_ends[i] : label_ends[i + 1]] = kept[size:]

@@ -67,6 +67,12 @@ class Plan:
     def n_edges(self) -> IntArray:
         return np.diff(self.edge_off)
 
+    @cached_property
+    def paths(self) -> bool:
+        """Whether each node but the first hangs below the one before, by an edge whose rows are the earlier's labels."""
+        local = np.arange(len(self.up)) - np.repeat(self.node_off[:-1], self.n_nodes)
+        return bool(np.all(self.up == local - 1) and np.all(self.up_edge == local - 1) and not self.flip.any())
+
     @property
     def walk(self) -> tuple[IntArray, IntArray, IntArray, Array]:
         """What walks over trees take."""

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from ..._core import parallel
 from ..._core.checks import check_no_nan
 from ..._core.ragged import inner
 from ..._core.types import Array, IntArray
 from ...costs.cost_matrix import CostMatrix
 from ...costs.hamming import Hamming
 from ...costs.zero_one import ZeroOne
+from ...kernels.transport import best_tables
 from ...structures.base import Accuracy
 from ...structures.graph import Layout
 from ...structures.simplex import Simplex
@@ -29,11 +31,12 @@ class DualDecomposition(ForestGame):
     Each node v has a table Q_v of its label and its parent's, and multipliers u_v for the constraint that these tables agree
     on the parent's label. Given u, every node plays a game of classes of its own, with the columns' best scores; u then moves
     against the disagreement, by steps that fall like 1/√t. Every 25 steps the distributions of nodes are averaged over
-    the steps and made into a point of the marginal polytope by an optimal transport for each edge (here the greedy one,
-    which is feasible but not always best), and bounded from above by messages against the mean p, which certifies the gap.
-    O(nodes labels²) a step, and very many steps: the gap falls like 1/√t. It is not used by default.
+    the steps and made into a point of the marginal polytope by an optimal transport for each edge, and bounded from above by
+    messages against the mean p, which certifies the gap. O(nodes labels²) a step, and very many steps: the gap falls like
+    1/√t. It is not used by default.
 
-    Reference: Fathony, Rezaei, Bashiri, Zhang and Ziebart, "Distributionally robust graphical models", 2018, section 3.2.
+    Reference: Fathony, Rezaei, Bashiri, Zhang and Ziebart, "Distributionally robust graphical models", 2018, sections 3.2
+    and 3.3.
 
     >>> import numpy as np
     >>> from fenchel.costs import Hamming
@@ -141,22 +144,17 @@ class _Nodes:
             self.tables[chosen] = lay.flat[self.edge_at[chosen][:, None, None] + places]
 
     def transport(self, nodes: Array, flat: Array) -> None:
-        """Points whose nodes have these distributions: for each edge the greedy transport along its best pairs."""
+        """The points of highest score whose nodes have these distributions: an optimal transport for each edge."""
         k = self.k
         flat[:] = 0.0
         flat[self.lay.node_at[:, None] + np.arange(k)] = nodes
-        rows, columns = nodes[self.up[self.child]].copy(), nodes[self.child].copy()
-        order = np.argsort(-self.tables[self.child].reshape(-1, k * k), axis=1, kind="stable")
-        moved = np.zeros((len(self.child), k * k))
-        every = np.arange(len(self.child))
-        for t in range(k * k):
-            a, b = np.divmod(order[:, t], k)
-            amount = np.minimum(rows[every, a], columns[every, b])
-            moved[every, order[:, t]] = amount
-            rows[every, a] -= amount
-            columns[every, b] -= amount
+        moved = np.zeros((len(self.child), k, k))
+        rows, columns = nodes[self.up[self.child]], nodes[self.child]
+        parallel.run(
+            best_tables, len(self.child), len(self.child) * k**3, rows, columns, self.tables[self.child], moved
+        )
         grid = np.arange(k)[:, None] * k + np.arange(k)
         for turned, places in ((False, grid), (True, grid.T)):
             chosen = self.flip[self.child] == turned
             at = self.edge_at[self.child[chosen]][:, None, None] + places
-            flat[at] = moved[chosen].reshape(-1, k, k)
+            flat[at] = moved[chosen]

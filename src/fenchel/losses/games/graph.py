@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..._core import parallel
 from ..._core.checks import check_no_nan
 from ..._core.errors import IncompatiblePair, InvalidInput
-from ..._core.ragged import Ragged, inner, item_sums, offsets_of
+from ..._core.ragged import Ragged, inner
 from ..._core.types import Array, IntArray
 from ...costs.base import Cost
+from ...kernels import chain_game as abreast
 from ...kernels import tree_game as kernels
 from ...structures.base import Accuracy, Structure
 from ...structures.graph import Layout
@@ -46,6 +47,9 @@ class ForestGame(Game):
     of the cost (default 1e-8), ``max_iter`` the number of Newton steps (default 300). An earlier solution for the same items
     is kept as long as it is that good, and else says where to look. Graphs with loops are left to the double oracle.
 
+    Chains go through the same method eight abreast (``kernels.chain_game``), their p moved first by coordinate steps at a
+    temperature where all mistakes cost the same; what that leaves above the tolerance goes on one by one.
+
     References: Fathony, Rezaei, Bashiri, Zhang and Ziebart, "Distributionally robust graphical models", 2018, Theorem 3.1;
     Mehrotra, "On the implementation of a primal-dual interior point method", 1992.
 
@@ -58,6 +62,8 @@ class ForestGame(Game):
     >>> found.value.round(6), chain.unpack(found.predictor)[0].round(3).tolist(), bool(found.gap[0] <= 1e-7)
     (array([3.25]), [[[0.625, 0.375], [0.625, 0.375]]], True)
     """
+
+    checks_scores: ClassVar[bool] = True
 
     @classmethod
     def refusal(cls, structure: Structure, cost: Cost) -> str | None:
@@ -76,9 +82,14 @@ class ForestGame(Game):
         return np.ones(n) if weights is None else weights
 
     def risk(self, mu: Any) -> Array:
-        nodes = self.structure.position_marginals(mu)
-        least = (nodes @ self.matrix.T).min(axis=1, initial=np.inf) * self.weights_of(mu, len(nodes))
-        return item_sums(Ragged(least, offsets_of(self.structure.position_counts(mu))))
+        structure: Any = self.structure
+        lay: Layout = structure.as_forest(mu)
+        risk = np.empty(lay.n)
+        parallel.run(
+            kernels.expected_costs, lay.n, float(lay.ends[-1]) * lay.labels**2, np.asarray(lay.flat, np.float64), lay.starts,
+            lay.ends, self.matrix, self.weights_of(mu, int(lay.ends[-1])), risk,
+        )  # fmt: skip
+        return risk
 
     def solve(self, theta: Any, accuracy: Accuracy = USUAL, start: Any = None) -> Equilibrium:
         structure: Any = self.structure
@@ -98,10 +109,24 @@ class ForestGame(Game):
         )
 
     def evaluate(self, theta: Any, v: Any, accuracy: Accuracy = USUAL, start: Any = None) -> Evaluation:
-        scores, lay, mu, flat, predictor, (_, risk, gap, _, _) = self._play(theta, accuracy, start)
-        residual = mu - v
-        value = risk - self.risk(v) + inner(scores, residual, np.float64)
-        return Evaluation(np.maximum(value, 0), residual, gap, self._state(lay, flat, predictor))
+        structure: Any = self.structure
+        scores, lay, _, flat, predictor, (_, risk, gap, _, _) = self._play(theta, accuracy, start)
+        truths = np.asarray(structure.as_forest(v).flat, np.float64)
+        residual, differences = structure._empty_like(scores)
+        value = np.empty(lay.n)
+        parallel.run(
+            kernels.losses,
+            lay.n,
+            flat.size,
+            lay.flat,
+            flat,
+            truths,
+            _ends(lay),
+            risk - self.risk(v),
+            differences,
+            value,
+        )
+        return Evaluation(value, residual, gap, self._state(lay, flat, predictor))
 
     def _play(self, theta: Any, accuracy: Accuracy, start: Any) -> tuple[Any, Layout, Any, Array, Array, Any]:
         """Centered scores and their layout, q as rows and flat, p, and value, risk, gap, steps and status of each item."""
@@ -114,41 +139,74 @@ class ForestGame(Game):
         if start is not None:
             self._resume(start, lay, flat, predictor)
         value, risk, gap = np.empty(lay.n), np.empty(lay.n), np.empty(lay.n)
-        n_iter, status = np.empty(lay.n, np.int64), np.empty(lay.n, np.int64)
+        n_iter, status = np.zeros(lay.n, np.int64), np.empty(lay.n, np.int64)
         p = lay.plan
-        parallel.run(
-            kernels.tree_game, lay.n, lay.work, lay.flat, lay.starts, lay.which, p.node_off, p.edge_off, *p.walk,
-            bool(getattr(structure, "tied", False)), structure.labels, self.matrix, self.weights_of(scores, len(predictor)),
-            lay.ends, start is not None, 1e-8 if accuracy.tol is None else accuracy.tol, accuracy.max_iter or 300, flat,
-            predictor, value, risk, gap, n_iter, status,
-        )  # fmt: skip
+        tied = bool(getattr(structure, "tied", False))
+        weights = self.weights_of(scores, len(predictor))
+        tol = 1e-8 if accuracy.tol is None else accuracy.tol
+        known, items = np.full(lay.n, start is not None), np.arange(lay.n)
+        if p.paths and lay.labels > 1:
+            # eight chains abreast, those of like length together
+            items = np.argsort(lay.node_counts, kind="stable")
+            parallel.run(
+                abreast.chain_game, -(-lay.n // abreast.LANES), lay.work, items, lay.flat, lay.starts, lay.node_counts, lay.ends,
+                tied, lay.labels, self.matrix, self._plain,
+                weights, start is not None, tol, flat, predictor, value, risk, gap, n_iter, status,
+            )  # fmt: skip
+            items = np.flatnonzero(status != kernels.SOLVED)
+            known = known | (gap < np.inf)
+        if len(items):
+            parallel.run(
+                kernels.tree_game, len(items), lay.work, items, lay.flat, lay.starts, lay.which, p.node_off, p.edge_off, *p.walk,
+                tied, structure.labels, self.matrix, weights, lay.ends, known, tol, accuracy.max_iter or 300, flat,
+                predictor, value, risk, gap, n_iter, status,
+            )  # fmt: skip
         structure._refuse_impossible(status)
         return scores, lay, mu, flat, predictor, (value, risk, gap, n_iter, status)
 
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether all mistakes cost the same."""
+        others = self.matrix[~np.eye(len(self.matrix), dtype=bool)]
+        return bool(len(others) and others[0] > 0 and np.all(others == others[0]) and not np.diag(self.matrix).any())
+
     # -- what a later call for the same items starts with: each item's q and p, one after the other -------------------
 
-    def _sizes(self, lay: Layout, flat: Array) -> tuple[IntArray, IntArray]:
-        return np.diff(np.append(lay.starts, flat.size)), lay.node_counts * lay.labels
-
     def _state(self, lay: Layout, flat: Array, predictor: Array) -> Ragged:
-        for_q, for_p = self._sizes(lay, flat)
-        state = Ragged.empty(for_q + for_p)
-        places = self._places(state, lay, flat, predictor)
-        state.flat[places[0]], state.flat[places[1]] = flat, predictor.ravel()
+        ends, label_ends = _ends(lay), lay.ends * lay.labels
+        state = Ragged.empty(np.diff(ends) + np.diff(label_ends))
+        parallel.run(
+            kernels.write_state,
+            lay.n,
+            state.flat.size,
+            flat,
+            predictor.ravel(),
+            ends,
+            label_ends,
+            state.flat,
+            state.offsets,
+        )
         return state
 
     def _resume(self, state: Any, lay: Layout, flat: Array, predictor: Array) -> None:
         if not isinstance(state, Ragged):  # of items that a family of games had in other batches
             state = Ragged.of(list(state))
-        for_q, for_p = self._sizes(lay, flat)
-        if not np.array_equal(state.sizes, for_q + for_p):
+        ends, label_ends = _ends(lay), lay.ends * lay.labels
+        if not np.array_equal(state.sizes, np.diff(ends) + np.diff(label_ends)):
             raise InvalidInput("start is the state of other items than these")
-        places = self._places(state, lay, flat, predictor)
-        flat[:] = state.flat[places[0]]
-        predictor.reshape(-1)[:] = state.flat[places[1]]
+        parallel.run(
+            kernels.take_state,
+            lay.n,
+            state.flat.size,
+            flat,
+            predictor.reshape(-1),
+            ends,
+            label_ends,
+            state.flat,
+            state.offsets,
+        )
 
-    def _places(self, state: Ragged, lay: Layout, flat: Array, predictor: Array) -> tuple[IntArray, IntArray]:
-        for_q, for_p = self._sizes(lay, flat)
-        in_q = np.repeat(state.offsets[:-1] - lay.starts, for_q) + np.arange(flat.size)
-        in_p = np.repeat(state.offsets[:-1] + for_q - lay.ends[:-1] * lay.labels, for_p) + np.arange(predictor.size)
-        return in_q, in_p
+
+def _ends(lay: Layout) -> IntArray:
+    """Where the numbers of each item begin and end."""
+    return np.append(lay.starts, lay.flat.size)
