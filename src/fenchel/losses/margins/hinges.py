@@ -14,9 +14,11 @@ from ..._core.errors import InvalidInput
 from ..._core.types import Array
 from ...costs.base import Cost, cost_table
 from ...kernels import margins as kernels
+from ...kernels.dual_coordinate import HINGES, LEE_LIN_WAHBA
 from ...structures.abstention import Abstention
 from ...structures.base import Structure
 from ...structures.finite import Finite
+from ..base import MoveRule
 from .base import MarginLoss, require_classes
 
 __all__ = [
@@ -54,6 +56,9 @@ class HingeTable(MarginLoss):
 
     def _answer(self, f: Array) -> Array:
         return np.asarray(f.argmax(axis=1))
+
+    def move_rule(self) -> MoveRule:
+        return MoveRule(HINGES, tables=self.tables)
 
 
 def _unit_margins(up: Array, down: Array) -> _Tables:
@@ -129,6 +134,9 @@ class LeeLinWahba(HingeTable):
     def _losses(self, f: Array, y: Array, value: Array, gradient: Array) -> None:
         super()._losses(f - f.mean(axis=1, keepdims=True), y, value, gradient)
         gradient -= gradient.mean(axis=1, keepdims=True)
+
+    def move_rule(self) -> MoveRule:
+        return MoveRule(LEE_LIN_WAHBA)
 
 
 @dataclass(frozen=True)
