@@ -47,15 +47,19 @@ class DualCoordinate(Solver):
     Weights are w = −(1/alpha) Σ p_i x_i r_iᵀ for r_i in the domain of the conjugate of the loss of example i. The best r_i with
     all others fixed is a proximal step of the loss: one or two projections onto a simplex for the adversarial
     zero-one loss (with and without a price for no answer) and Crammer-Singer, a clipping for sums of hinges, and a
-    search in one number for Weston-Watkins and Lee-Lin-Wahba. Sweeps over all examples in random order alternate with
-    ten over those that moved.
+    search in one number for Weston-Watkins and Lee-Lin-Wahba.
+
+    A round is a sweep over all examples in random order, two over those that moved, and up to ten steps along faces:
+    the dual variables, each on the face of its domain where it lies, move together towards the best there by conjugate
+    gradients, and what leaves its domain is brought back. Without these steps small alphas take thousands of sweeps.
 
     With an :class:`~fenchel.scorers.Expansion` scorer, a kernel without coordinates, scores of all examples are kept
     up to date: an example at its best value costs O(classes) to pass by, and one that moves O(examples · classes). With rows it is
-    O(features · classes) each. ``max_iter`` counts rounds, each a sweep over all and the ten that follow. The dual
-    variables of one ``alpha`` are a start for any other.
+    O(features · classes) each, and where there are many more rows than features ``Bundle`` is often faster. ``max_iter``
+    counts rounds. The dual variables of one ``alpha`` are a start for any other; a ``start`` of weights is not used.
 
-    References: Keerthi, Sundararajan, Chang, Hsieh and Lin, "A sequential dual method for large scale multi-class linear
+    References: Moré and Toraldo, "On the solution of large quadratic programming problems with bound constraints", 1991
+    (for the steps along faces); Keerthi, Sundararajan, Chang, Hsieh and Lin, "A sequential dual method for large scale multi-class linear
     SVMs", 2008; Shalev-Shwartz and Zhang, "Stochastic dual coordinate ascent methods for regularized loss
     minimization", 2013.
 
