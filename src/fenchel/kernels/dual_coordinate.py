@@ -19,6 +19,7 @@ __all__ = [
     "WESTON_WATKINS",
     "ZERO_ONE",
     "along_face",
+    "climb",
     "find_faces",
     "into_domain",
     "sweep_gram",
@@ -421,3 +422,125 @@ def into_domain(
                 largest = max(largest, r[i, b])
             conjugate[i] = r[i, c] - 1.0 if kind == MAX_MARGIN else max(largest - 1.0, -price)
             r[i, c] -= 1.0
+
+
+@inline_kernel
+def _product(dense, by_gram, x, intercept):  # type: ignore[no-untyped-def]
+    """The products of inputs with Σ x_i of them, the intercept's column included."""
+    image = np.dot(dense, x) if by_gram else np.dot(dense, np.dot(dense.T, x))
+    if intercept > 0.0:
+        for b in range(x.shape[1]):
+            total = 0.0
+            for i in range(x.shape[0]):
+                total += x[i, b]
+            for i in range(x.shape[0]):
+                image[i, b] += intercept * total
+    return image
+
+
+@kernel
+def climb(
+    inputs: Array, by_gram: bool, share: Array, intercept: float, y: Array, kind: int, price: float, up: Array,
+    down: Array, up_margin: Array, down_margin: Array, main: Array, offsets: Array, r: Array, conjugate: Array,
+    most: int, out: float,
+) -> float:  # fmt: skip
+    """A step of all dual variables towards the best on the faces where they are; by how much the dual objective rises.
+
+    At most ``most`` steps of conjugate gradients, which end where more than the share ``out`` of the way leaves the domains. ``inputs``
+    and ``main`` are the kernel's matrix and the scores, or rows and weights, as in the sweeps.
+    """
+    n, k = r.shape
+    labels, slopes, dimension = np.empty((n, k), np.int8), np.empty((n, k)), np.empty(n, np.int64)
+    find_faces(r, y, kind, price, up, down, up_margin, down_margin, labels, slopes, dimension)
+    f = np.flatnonzero((dimension > 0) & (share > 0.0))
+    m = f.shape[0]
+    if m == 0:
+        return 0.0
+    hinges = kind == HINGES
+    theta, rest, old, face = np.empty((m, k)), np.empty((m, k)), np.empty((m, k)), np.empty((m, k), np.int8)
+    classes, scale, before = np.empty(m, np.int64), np.empty((m, 1)), np.empty(m)
+    dense = np.empty((m, m if by_gram else inputs.shape[1]))
+    total = 0
+    for a in range(m):
+        i = f[a]
+        total += dimension[i]
+        classes[a], scale[a, 0], before[a] = y[i], np.sqrt(share[i]), conjugate[i]
+        if by_gram:
+            for c in range(m):
+                dense[a, c] = inputs[i, f[c]]
+        else:
+            dense[a] = inputs[i]
+        for b in range(k):
+            if by_gram:
+                score = main[b, i]
+            else:
+                score = 0.0
+                for j in range(inputs.shape[1]):
+                    score += main[b, j] * inputs[i, j]
+            theta[a, b] = score + offsets[b]
+            # in units in which the quadratic is symmetric: a change of r is a step / scale
+            rest[a, b] = scale[a, 0] * (theta[a, b] - slopes[i, b])
+            old[a, b], face[a, b] = r[i, b], labels[i, b]
+    along_face(face, hinges, rest)
+    step, direction, trial, least = np.zeros((m, k)), rest.copy(), np.empty((m, k)), np.empty(m)
+    squares = (rest * rest).sum()
+    first = squares
+    steepest = scale.max() ** 2
+    for _ in range(min(most, total)):
+        if squares <= 1e-6 * first or squares == 0.0:
+            break
+        image = scale * _product(dense, by_gram, scale * direction, intercept)
+        along_face(face, hinges, image)
+        curvature = (direction * image).sum()
+        if curvature <= 1e-12 * (direction * direction).sum() * steepest:
+            break
+        length = squares / curvature
+        step += length * direction
+        trial[:] = old + step / scale
+        into_domain(trial, classes, kind, price, up, down, up_margin, down_margin, least)
+        if ((scale * (trial - old) - step) ** 2).sum() > out**2 * (step * step).sum():
+            break
+        rest -= length * image
+        last = squares
+        squares = (rest * rest).sum()
+        direction = rest + (squares / last) * direction
+    # what leaves its domain is brought back; shorter steps where that loses too much
+    best, part = 0.0, 1.0
+    chosen, at = np.empty((m, k)), np.empty(m)
+    weight = scale * scale
+    for _ in range(6):
+        trial[:] = old + part * step / scale
+        into_domain(trial, classes, kind, price, up, down, up_margin, down_margin, least)
+        change = weight * (trial - old)
+        image = _product(dense, by_gram, change, intercept)
+        gain = 0.0
+        for a in range(m):
+            won = before[a] - least[a]
+            for b in range(k):
+                won += theta[a, b] * (trial[a, b] - old[a, b])
+                gain -= 0.5 * change[a, b] * image[a, b]
+            gain += weight[a, 0] * won
+        if gain > best:
+            best = gain
+            chosen[:], at[:] = trial, least
+        elif best > 0.0:
+            break
+        part *= 0.3
+    if best == 0.0:
+        return 0.0
+    for a in range(m):
+        i = f[a]
+        conjugate[i] = at[a]
+        for b in range(k):
+            change[a, b] = -weight[a, 0] * (chosen[a, b] - old[a, b])
+            r[i, b] = chosen[a, b]
+            offsets[b] += intercept * change[a, b]
+    for a in range(m):
+        row = inputs[f[a]]
+        for b in range(k):
+            c = change[a, b]
+            if c != 0.0:
+                column = main[b]
+                for j in range(row.shape[0]):
+                    column[j] += c * row[j]
+    return best

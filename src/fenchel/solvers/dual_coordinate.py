@@ -10,7 +10,7 @@ import numpy as np
 from .._core.checks import check_count, check_finite_positive, check_generator
 from .._core.errors import IncompatiblePair, InvalidInput
 from .._core.types import Array
-from ..kernels.dual_coordinate import HINGES, along_face, find_faces, into_domain, sweep_gram, sweep_rows
+from ..kernels.dual_coordinate import climb, sweep_gram, sweep_rows
 from ..losses.base import Loss, MoveRule
 from ..scorers.kernel import Expansion
 from ..scorers.linear import Linear
@@ -21,12 +21,11 @@ __all__ = ["DualCoordinate", "ResidualState"]
 
 # Sweeps over those that moved, between two over all.
 _INNER = 2
-# Steps along faces in a round, the products with the kernel in each, and shares of the step that are tried.
+# Steps along faces in a round, and the products with the kernel in each.
 _FACES = 10
 _PRODUCTS = 100
 # How far the step may have left the domains, as a share of its length, before conjugate gradients end (measured).
 _OUT = 0.2
-_SHARES = (1.0, 0.3, 0.1, 0.03, 0.01)
 
 
 @dataclass
@@ -182,77 +181,16 @@ class _Duals:
                        self.conjugate, self.moved)
         )  # fmt: skip
 
-    def climb(self) -> bool:
-        """A step towards the best duals on the faces where all are now, by conjugate gradients; whether it won anything.
+    def climb(self) -> float:
+        """A step along the faces where all are now; by how much the dual objective rises.
 
         All examples move together, which is what single moves are slow at where inputs are much alike.
         """
-        labels, slopes, dimension = np.empty(self.r.shape, np.int8), np.empty(self.r.shape), np.empty(len(self.r), int)
-        find_faces(self.r, *self.rule, labels, slopes, dimension)
-        f = np.flatnonzero((dimension > 0) & (self.share > 0))
-        if not len(f):
-            return False
-        labels, scale = labels[f], np.sqrt(self.share[f])[:, None]
-        hinges = self.rule[1] == HINGES
-        if self.kernel:
-            inner = self.gram[np.ix_(f, f)]
-            theta = self.main.T[f] + self.offsets
-
-            def times(x: Array) -> Array:
-                return inner @ x + self.intercept * x.sum(axis=0)
-        else:
-            rows = self.rows[f]
-            theta = rows @ self.main.T + self.offsets
-
-            def times(x: Array) -> Array:
-                return rows @ (rows.T @ x) + self.intercept * x.sum(axis=0)
-
-        rule, least = (self.y[f], *self.rule[1:]), np.empty(len(f))
-        # in units in which the quadratic is symmetric: step = direction / scale
-        rest = scale * (theta - slopes[f])
-        along_face(labels, hinges, rest)
-        step, direction = np.zeros_like(rest), rest.copy()
-        squares = first = float(np.vdot(rest, rest))
-        for _ in range(min(_PRODUCTS, int(dimension.sum()))):
-            if squares <= 1e-6 * first or squares == 0:
-                break
-            image = scale * times(scale * direction)
-            along_face(labels, hinges, image)
-            curvature = float(np.vdot(direction, image))
-            if curvature <= 1e-12 * float(np.vdot(direction, direction)) * float(self.share[f].max()):
-                break
-            length = squares / curvature
-            step += length * direction
-            trial = self.r[f] + step / scale
-            inside = trial.copy()
-            into_domain(inside, *rule, least)
-            if np.linalg.norm(scale * (inside - trial)) > _OUT * np.linalg.norm(step):
-                break
-            rest -= length * image
-            before, squares = squares, float(np.vdot(rest, rest))
-            direction = rest + (squares / before) * direction
-        step /= scale
-
-        share, conjugate = self.share[f][:, None], self.conjugate[f]
-        found: tuple[float, Array, Array] | None = None
-        for part in _SHARES:
-            r, least = self.r[f] + part * step, np.empty(len(f))
-            into_domain(r, *rule, least)
-            change = r - self.r[f]
-            won = np.einsum("ij,ij->i", theta, change) + conjugate - least
-            gain = float((share[:, 0] * won).sum() - 0.5 * np.vdot(share * change, times(share * change)))
-            if gain > (found[0] if found else 0.0):
-                found = gain, r, least
-            elif found:
-                break
-        if not found:
-            return False
-        _, r, self.conjugate[f] = found
-        change = -share * (r - self.r[f])
-        self.r[f] = r
-        self.offsets = self.offsets + self.intercept * change.sum(axis=0)
-        self.main += change.T @ (self.gram[f] if self.kernel else rows)
-        return True
+        inputs = self.gram if self.kernel else self.rows
+        return float(
+            climb(inputs, self.kernel, self.share, self.intercept, *self.rule, self.main, self.offsets, self.r,
+                  self.conjugate, _PRODUCTS, _OUT)
+        )  # fmt: skip
 
     def certified(self, n_iter: int, tol: float) -> Result:
         """The objective and the gap: the mean of L(θ_i) + L*(r_i) − ⟨θ_i, r_i⟩."""
