@@ -24,6 +24,9 @@ _INNER = 2
 # Steps along faces in a round, and the products with the kernel in each.
 _FACES = 10
 _PRODUCTS = 100
+# They begin after a round that leaves more than this share of the gap, and end with a gain below this share of the round's best.
+_SLOW = 0.3
+_WORTH = 0.03
 # How far the step may have left the domains, as a share of its length, before conjugate gradients end (measured).
 _OUT = 0.2
 
@@ -48,9 +51,10 @@ class DualCoordinate(Solver):
     zero-one loss (with and without a price for no answer) and Crammer-Singer, a clipping for sums of hinges, and a
     search in one number for Weston-Watkins and Lee-Lin-Wahba.
 
-    A round is a sweep over all examples in random order, two over those that moved, and up to ten steps along faces:
-    the dual variables, each on the face of its domain where it lies, move together towards the best there by conjugate
-    gradients, and what leaves its domain is brought back. Without these steps small alphas take thousands of sweeps.
+    A round is a sweep over all examples in random order, two over those that moved and, once a round has left more than
+    a third of the gap, up to ten steps along faces: the dual variables, each on the face of its domain where it lies,
+    move together towards the best there by conjugate gradients, and what leaves its domain is brought back. Without
+    these steps small alphas take thousands of sweeps.
 
     With an :class:`~fenchel.scorers.Expansion` scorer, a kernel without coordinates, scores of all examples are kept
     up to date: an example at its best value costs O(classes) to pass by, and one that moves O(examples · classes). With rows it is
@@ -105,7 +109,7 @@ class DualCoordinate(Solver):
         duals = _Duals(objective, dual if warm else None)
         result = duals.certified(0, self.tol)
         history = [(0, result.value, result.gap)]
-        lowest = result.value - result.gap
+        lowest, slow = result.value - result.gap, False
         everyone = np.arange(scorer.n_examples)
         try:
             while not result.converged and history[-1][0] < self.max_iter:
@@ -116,10 +120,14 @@ class DualCoordinate(Solver):
                     some = np.flatnonzero(duals.moved)
                     if not len(some) or not duals.sweep(rng.permutation(some)):
                         break
-                for _ in range(_FACES):
-                    if not duals.climb():
+                gained = 0.0
+                for _ in range(_FACES if slow else 0):
+                    gain = duals.climb()
+                    if gain <= _WORTH * gained:
                         break
-                result = duals.certified(history[-1][0] + 1, self.tol)
+                    gained = max(gained, gain)
+                before, result = result.gap, duals.certified(history[-1][0] + 1, self.tol)
+                slow = slow or result.gap > _SLOW * before
                 # bounds of earlier rounds hold as well
                 lowest = max(lowest, result.value - result.gap)
                 result.gap = result.value - lowest
