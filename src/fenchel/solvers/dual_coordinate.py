@@ -107,13 +107,16 @@ class DualCoordinate(Solver):
         truths = digest(objective.v)
         warm = isinstance(dual, ResidualState) and dual.truths == truths and dual.loss == objective.loss
         duals = _Duals(objective, dual if warm else None)
-        result = duals.certified(0, self.tol)
+        # the weights of the duals are not better in each round: the best so far are kept, and the highest bound
+        result = now = duals.certified(0)
+        result.converged = result.gap <= self.tol * abs(result.value)
+        result.w = duals.weights()
         history = [(0, result.value, result.gap)]
         lowest, slow = result.value - result.gap, False
         everyone = np.arange(scorer.n_examples)
         try:
             while not result.converged and history[-1][0] < self.max_iter:
-                if callback is not None and callback(Progress(result.n_iter, result.value, result.gap, duals.weights())):
+                if callback is not None and callback(Progress(history[-1][0], result.value, result.gap, result.w)):
                     break
                 duals.sweep(rng.permutation(everyone))
                 for _ in range(_INNER):
@@ -126,17 +129,18 @@ class DualCoordinate(Solver):
                     if gain <= _WORTH * gained:
                         break
                     gained = max(gained, gain)
-                before, result = result.gap, duals.certified(history[-1][0] + 1, self.tol)
-                slow = slow or result.gap > _SLOW * before
-                # bounds of earlier rounds hold as well
-                lowest = max(lowest, result.value - result.gap)
+                before, now = now.gap, duals.certified(history[-1][0] + 1)
+                slow = slow or now.gap > _SLOW * before
+                lowest = max(lowest, now.value - now.gap)
+                if now.value < result.value:
+                    result = now
+                    result.w = duals.weights()
                 result.gap = result.value - lowest
                 result.converged = result.gap <= self.tol * abs(result.value)
-                history.append((result.n_iter, result.value, result.gap))
+                history.append((now.n_iter, result.value, result.gap))
         except KeyboardInterrupt:
-            result = duals.certified(history[-1][0], self.tol)
             result.interrupted = True
-        result.w = duals.weights()
+        result.n_iter = history[-1][0]
         result.dual = ResidualState(duals.r, duals.conjugate, objective.loss, truths)
         result.history = history
         return result
@@ -200,7 +204,7 @@ class _Duals:
                   self.conjugate, _PRODUCTS, _OUT)
         )  # fmt: skip
 
-    def certified(self, n_iter: int, tol: float) -> Result:
+    def certified(self, n_iter: int) -> Result:
         """The objective and the gap: the mean of L(θ_i) + L*(r_i) − ⟨θ_i, r_i⟩."""
         self.refresh()
         theta = (self.main.T if self.kernel else self.rows @ self.main.T) + self.offsets
@@ -208,7 +212,7 @@ class _Duals:
         inner = np.einsum("ij,ij->i", theta, self.r)
         value = self.objective.mean(values - 0.5 * inner)  # alpha ‖w‖² is −Σ p_i ⟨θ_i, r_i⟩
         gap = max(self.objective.mean(values + self.conjugate - inner), 0.0)
-        return Result(np.zeros(0), value, gap, n_iter, gap <= tol * abs(value))
+        return Result(np.zeros(0), value, gap, n_iter, False)
 
     def weights(self) -> Array:
         scorer = self.objective.scorer
