@@ -63,7 +63,11 @@ def test_it_meets_the_bundle_method_with_a_kernel_and_without(loss, weighted):
     weights = np.random.default_rng(1).integers(0, 4, len(X)).astype(float) if weighted else None
     coordinates, expansion = scorers(X, loss.structure.shape)
     linear = Linear(X, loss.structure.shape, intercept_scaling=0.7)
-    for scorer, reference, alpha in ((linear, linear, 0.1), (expansion, coordinates, 0.1), (expansion, coordinates, 1e-4)):
+    for scorer, reference, alpha in (
+        (linear, linear, 0.1),
+        (expansion, coordinates, 0.1),
+        (expansion, coordinates, 1e-4),
+    ):
         found = DualCoordinate(tol=1e-7, random_state=0).minimize(scorer, loss, v, alpha, sample_weight=weights)
         assert found.converged
         assert found.n_iter == len(found.history) - 1
@@ -180,7 +184,9 @@ def test_classifiers_with_a_kernel_take_it(model):
 def test_a_kernel_matrix_and_going_on():
     X, y = problem()
     gram = X @ X.T
-    model = AdversarialClassifier(kernel="precomputed", alpha=0.01, tol=1e-6, warm_start=True, random_state=0).fit(gram, y)
+    model = AdversarialClassifier(kernel="precomputed", alpha=0.01, tol=1e-6, warm_start=True, random_state=0).fit(
+        gram, y
+    )
     linear = AdversarialClassifier(alpha=0.01, tol=1e-6).fit(X, y)
     assert model.objective_ == pytest.approx(linear.objective_, rel=1e-5)
     np.testing.assert_allclose(model.decision_function(gram[:7]), linear.decision_function(X[:7]), atol=0.02)

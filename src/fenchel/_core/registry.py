@@ -487,7 +487,7 @@ def _fill() -> None:
     register("solver", "bundle", f"{v}.bundle:Bundle", "a bundle method, for every loss: the fastest where there are kinks",
              "Bundle()")  # fmt: skip
     register("solver", "dual_coordinate", f"{v}.dual_coordinate:DualCoordinate",
-             "exact moves of one example's dual variable at a time, for losses between classes with kinks, with kernels above all",
+             "exact moves of one dual variable at a time, for losses with kinks between classes: for kernels",
              "DualCoordinate()")  # fmt: skip
     register("solver", "pegasos", f"{v}.pegasos:Pegasos", "subgradient steps of length 1/(alpha t), for every loss",
              "Pegasos()")  # fmt: skip

@@ -78,9 +78,7 @@ def _number(cost: Any, answer: Any, truth: Any) -> float:
     try:
         return float(cost)
     except (TypeError, ValueError):
-        raise InvalidInput(
-            f"answering {answer!r} where {truth!r} is true costs {cost!r}, expected a number"
-        ) from None
+        raise InvalidInput(f"answering {answer!r} where {truth!r} is true costs {cost!r}, expected a number") from None
 
 
 def with_abstention(cost: Cost, answers: Array, price: Any, label: Any) -> tuple[Cost, Array]:

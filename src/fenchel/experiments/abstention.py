@@ -51,7 +51,15 @@ def run(
         comparison = Comparison("abstention", _METHODS, "abstain", kernel == "Gaussian")
         parts[kernel] = (
             comparison,
-            compare(comparison, loaded, train_rows=TRAIN_ROWS, splits=splits, quick=quick, progress=progress, selection_rows=selection_rows),
+            compare(
+                comparison,
+                loaded,
+                train_rows=TRAIN_ROWS,
+                splits=splits,
+                quick=quick,
+                progress=progress,
+                selection_rows=selection_rows,
+            ),
         )
     rows, notes, wins = table(parts, _PUBLISHED if data is not None else {}, lambda cost: cost, 3, silent=True)
     return {

@@ -82,7 +82,15 @@ def run(
         if chosen:
             parts[kernel] = (
                 comparison,
-                compare(comparison, chosen, train_rows=_ROWS, splits=splits, quick=quick, progress=progress, selection_rows=selection_rows),
+                compare(
+                    comparison,
+                    chosen,
+                    train_rows=_ROWS,
+                    splits=splits,
+                    quick=quick,
+                    progress=progress,
+                    selection_rows=selection_rows,
+                ),
             )
     if not parts:
         raise InvalidInput(

@@ -240,9 +240,9 @@ def _select(job: tuple[Any, ...]) -> dict[str, Any]:
                 training, testing = folds != fold, folds == fold
                 inputs, outside = _features(comparison, X[training], X[testing], gamma)
                 model = _model(comparison, method).set_params(warm_start=True)
-                for i in left:
-                    _fit(model.set_params(alpha=1 / (2.0 ** Cs[i] * len(inputs))), inputs, y[training])
-                    costs[i] += _measure(comparison, model.predict(outside), y[testing])[0] * testing.sum()
+                for c in left.tolist():
+                    _fit(model.set_params(alpha=1 / (2.0 ** Cs[c] * len(inputs))), inputs, y[training])
+                    costs[c] += _measure(comparison, model.predict(outside), y[testing])[0] * testing.sum()
             i = int(np.argmin(costs))
             if costs[i] < best[0] - 1e-12:
                 best = (float(costs[i]), Cs[i], gamma)
@@ -355,9 +355,10 @@ def table(
             rows.append(["", "published", *[f"{v:.{digits}f}" for v in np.mean(known, axis=0)]])
         rows.append([f"best or as good, {kernel}", "ours", *[str(wins[kernel][m]) for m in comparison.methods]])
         if found["unfinished"]:
+            by_gram = comparison.gaussian and not comparison.coordinates
             notes.append(
                 f"{kernel}: {found['unfinished']} of {len(sets) * len(comparison.methods) * found['splits']} trainings "
-                f"stopped after {_ROUNDS if comparison.gaussian and not comparison.coordinates else _MOST} iterations with a relative gap above {_TOL:g}."
+                f"stopped after {_ROUNDS if by_gram else _MOST} iterations with a relative gap above {_TOL:g}."
             )
         if found["note"] and found["note"] not in notes:
             notes.append(found["note"])

@@ -57,7 +57,15 @@ def run(
         comparison = Comparison("zero-one", _METHODS, "zero_one", kernel == "Gaussian")
         parts[kernel] = (
             comparison,
-            compare(comparison, loaded, train_rows=TRAIN_ROWS, splits=splits, quick=quick, progress=progress, selection_rows=selection_rows),
+            compare(
+                comparison,
+                loaded,
+                train_rows=TRAIN_ROWS,
+                splits=splits,
+                quick=quick,
+                progress=progress,
+                selection_rows=selection_rows,
+            ),
         )
     rows, notes, wins = table(parts, _PUBLISHED if data is not None else {}, lambda cost: 100 * (1 - cost), 1)
     return {

@@ -222,9 +222,7 @@ def sweep_gram(
         for b in range(k):
             theta[b] = scores[b, i] + offsets[b]
         kappa = max((gram[i, i] + intercept) * share[i], 1e-12)
-        conjugate[i] = _best(
-            kind, theta, r[i], y[i], kappa, price, up, down, up_margin, down_margin, z, new
-        )
+        conjugate[i] = _best(kind, theta, r[i], y[i], kappa, price, up, down, up_margin, down_margin, z, new)
         moved[i] = False
         for b in range(k):
             delta = new[b] - r[i, b]
@@ -259,9 +257,7 @@ def sweep_rows(
                 total += w[b, j] * X[i, j]
             theta[b] = total
         kappa = max((norms[i] + intercept) * share[i], 1e-12)
-        conjugate[i] = _best(
-            kind, theta, r[i], y[i], kappa, price, up, down, up_margin, down_margin, z, new
-        )
+        conjugate[i] = _best(kind, theta, r[i], y[i], kappa, price, up, down, up_margin, down_margin, z, new)
         moved[i] = False
         for b in range(k):
             delta = new[b] - r[i, b]
@@ -446,8 +442,8 @@ def climb(
 ) -> float:  # fmt: skip
     """A step of all dual variables towards the best on the faces where they are; by how much the dual objective rises.
 
-    At most ``most`` steps of conjugate gradients, which end where more than the share ``out`` of the way leaves the domains. ``inputs``
-    and ``main`` are the kernel's matrix and the scores, or rows and weights, as in the sweeps.
+    At most ``most`` steps of conjugate gradients, which end where more than the share ``out`` of the way leaves the
+    domains. ``inputs`` and ``main`` are the kernel's matrix and the scores, or rows and weights, as in the sweeps.
     """
     n, k = r.shape
     labels, slopes, dimension = np.empty((n, k), np.int8), np.empty((n, k)), np.empty(n, np.int64)

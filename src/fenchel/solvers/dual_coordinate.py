@@ -57,13 +57,13 @@ class DualCoordinate(Solver):
     these steps small alphas take thousands of sweeps.
 
     With an :class:`~fenchel.scorers.Expansion` scorer, a kernel without coordinates, scores of all examples are kept
-    up to date: an example at its best value costs O(classes) to pass by, and one that moves O(examples · classes). With rows it is
-    O(features · classes) each, and where there are many more rows than features ``Bundle`` is often faster. ``max_iter``
-    counts rounds. The dual variables of one ``alpha`` are a start for any other; a ``start`` of weights is not used.
+    up to date: an example at its best value costs O(classes) to pass by, and one that moves O(examples · classes). With
+    rows it is O(features · classes) each, and where there are many more rows than features ``Bundle`` is often faster.
+    ``max_iter`` counts rounds. The dual variables of one ``alpha`` are a start for any other; a ``start`` of weights is not used.
 
     References: Moré and Toraldo, "On the solution of large quadratic programming problems with bound constraints", 1991
-    (for the steps along faces); Keerthi, Sundararajan, Chang, Hsieh and Lin, "A sequential dual method for large scale multi-class linear
-    SVMs", 2008; Shalev-Shwartz and Zhang, "Stochastic dual coordinate ascent methods for regularized loss
+    (for the steps along faces); Keerthi, Sundararajan, Chang, Hsieh and Lin, "A sequential dual method for large scale
+    multi-class linear SVMs", 2008; Shalev-Shwartz and Zhang, "Stochastic dual coordinate ascent methods for regularized loss
     minimization", 2013.
 
     >>> import numpy as np
@@ -178,7 +178,7 @@ class _Duals:
         """Scores or weights from the dual variables anew, so that rounding does not add up."""
         coefficients = -self.share[:, None] * self.r
         self.offsets = self.intercept * coefficients.sum(axis=0)
-        self.main = np.ascontiguousarray((coefficients.T @ (self.gram if self.kernel else self.rows)))
+        self.main = np.ascontiguousarray(coefficients.T @ (self.gram if self.kernel else self.rows))
 
     def sweep(self, order: Array) -> int:
         """The best move of each of these in turn; how many moved."""
