@@ -1,5 +1,7 @@
 """Dual coordinate ascent: its certificate, against the bundle method, with and without a kernel."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -18,10 +20,25 @@ from fenchel.losses import (
     ThresholdReduction,
     WestonWatkins,
 )
+from fenchel.losses.margins.hinges import HingeTable
 from fenchel.scorers import Kernel, Linear, Thresholds
 from fenchel.scorers.kernel import Expansion
 from fenchel.solvers import Bundle, DualCoordinate
 from fenchel.structures import OrderSimplex, Simplex
+
+
+
+@dataclass(frozen=True)
+class BothWays(HingeTable):
+    """Hinges that push each score up and down at once, with a flat part between or without."""
+
+    structure: Simplex
+
+    def _tables(self):
+        rng = np.random.default_rng(3)
+        up, down = rng.random((4, 4)), rng.random((4, 4))
+        return up, down, rng.normal(size=(4, 4)), rng.normal(size=(4, 4))
+
 
 S = Simplex(4)
 LOSSES = [
@@ -38,6 +55,7 @@ LOSSES = [
     CostSensitiveOneVsAll(S, Absolute()),
     CostSensitiveOneVsOne(S, Absolute()),
     ThresholdReduction(OrderSimplex(4), Absolute()),
+    BothWays(S),
 ]
 LOSSES_IDS = [f"{type(loss).__name__}-{getattr(getattr(loss, 'cost', None), 'price', '')}" for loss in LOSSES]
 
