@@ -27,7 +27,6 @@ from fenchel.solvers import Bundle, DualCoordinate
 from fenchel.structures import OrderSimplex, Simplex
 
 
-
 @dataclass(frozen=True)
 class BothWays(HingeTable):
     """Hinges that push each score up and down at once, with a flat part between or without."""
