@@ -685,9 +685,8 @@ def test_margin_losses_are_their_formulas():
     costs = squared[:, y].T
     sided = np.where(v == 1, np.maximum(-costs - f, 0), np.maximum(costs + f, 0)).sum(axis=1)
     np.testing.assert_allclose(OneSidedRegression(Simplex(k), SquaredError()).value(f, v), sided)
-    weights = costs.max(axis=1, keepdims=True) - costs
-    total = weights.sum(axis=1, keepdims=True)
-    expected = weights * np.maximum(1 - f, 0) + (total - weights) * np.maximum(1 + f, 0)
+    dearest = costs.max(axis=1, keepdims=True)
+    expected = np.where(v == 1, dearest * np.maximum(1 - f, 0), costs * np.maximum(1 + f, 0))
     np.testing.assert_allclose(CostSensitiveOneVsAll(Simplex(k), SquaredError()).value(f, v), expected.sum(axis=1))
 
     loss = CostSensitiveOneVsOne(Simplex(k), SquaredError())

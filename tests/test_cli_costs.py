@@ -91,6 +91,7 @@ def test_costs_by_name_choose_the_loss(data, tmp_path, capsys):
         ("answer,low,high\nlow,0,1\nhigh,1,0\nmiddle,1,1\n", "has no column for the class 'middle'"),
         ("answer,low,high,middle\nlow,0,1,1\nhigh,1,0,1\n", "has no line for the class 'middle'"),
         (COSTS + "ask,1,1,1\n", "the answer 'ask' is no class"),
+        ("answer,low,high,middle\nkeep,0,1,1\nsell,1,0,1\n", "the answer 'keep' is no class"),
         (COSTS + "low,1,1,1\n", "line 5: 'low' has a line already"),
         (COSTS.replace("9", "much"), "answering 'low' where 'high' is true costs 'much', expected a number"),
         (COSTS + "x,1\n", "line 5: 1 costs for 3 classes"),

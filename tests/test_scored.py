@@ -142,7 +142,9 @@ class TestCosts:
             ("zeroone", "did you mean 'zero_one'"),
             ({0: {0: 0, 1: 1}}, "says nothing of answering 0 where 2 is true"),
             ({0: 1, 1: 2}, "expected a dict of what that answer costs"),
-            (np.ones((3, 4)), "the matrix is for 3 answers and 4 truths"),
+            (np.ones((3, 4)), "with 4 columns, but y has 3 classes"),
+            (lambda answer, truth: "dear", "answering 0 where 0 is true costs 'dear', expected a number"),
+            ({0: {0: 0, 1: "x", 2: 1}}, "answering 0 where 1 is true costs 'x'"),
             (pd.DataFrame(np.ones((2, 3)), index=[1, 1], columns=[0, 1, 2]), "names an answer twice"),
         ):
             with pytest.raises(ValueError, match=message):
@@ -212,6 +214,7 @@ class TestTraining:
             {"solver": "pegasos", "max_iter": 100},
             {"solver": "adam", "max_iter": 50},
             {"solver": "sgd", "max_iter": 50},
+            {"solver": "dual_coordinate"},
             {"smoothing": 0.01},
         ],
         ids=lambda o: next(iter(o.values())) if "solver" in o else "smoothed",

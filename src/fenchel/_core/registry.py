@@ -486,6 +486,9 @@ def _fill() -> None:
              "Frank-Wolfe on the dual of all examples, for losses with a smooth Ω", "DualFrankWolfe()")  # fmt: skip
     register("solver", "bundle", f"{v}.bundle:Bundle", "a bundle method, for every loss: the fastest where there are kinks",
              "Bundle()")  # fmt: skip
+    register("solver", "dual_coordinate", f"{v}.dual_coordinate:DualCoordinate",
+             "exact moves of one dual variable at a time, for losses with kinks between classes: for kernels",
+             "DualCoordinate()")  # fmt: skip
     register("solver", "pegasos", f"{v}.pegasos:Pegasos", "subgradient steps of length 1/(alpha t), for every loss",
              "Pegasos()")  # fmt: skip
     register("solver", "proximal", f"{v}.proximal:Proximal", "accelerated proximal gradient, for smooth losses, l2 or l1",

@@ -175,16 +175,19 @@ def read_costs(path: Path, classes: list[str]) -> dict[int, dict[int, float]]:
         if len(line) != len(header) + 1:
             raise InvalidInput(f"{path}, line {number}: {len(line) - 1} costs for {len(header)} classes")
         found[name] = line[1:]
-    for what, names in (("column", header), ("line", list(found))):
-        for name in classes:
-            if name not in names:
-                raise InvalidInput(f"{path} has no {what} for the class {name!r}; it has {few(names)}")
+    # columns first: with all of them there, a line of another name is an answer of another kind and no slip of the pen
+    for name in classes:
+        if name not in header:
+            raise InvalidInput(f"{path} has no column for the class {name!r}; it has {few(header)}")
     for name in found:
         if name not in classes:
             raise InvalidInput(
                 f"{path}: the answer {name!r} is no class ({few(classes)}); answers of other kinds need AdversarialClassifier "
                 "in Python, and no answer at all --abstain"
             )
+    for name in classes:
+        if name not in found:
+            raise InvalidInput(f"{path} has no line for the class {name!r}; it has {few(list(found))}")
     costs: dict[int, dict[int, float]] = {}
     for answer, name in enumerate(classes):
         costs[answer] = {}

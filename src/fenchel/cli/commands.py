@@ -112,6 +112,10 @@ def demo(args: argparse.Namespace, console: Console) -> int:
     return int(module.run(args.out, args.overwrite, args.json))
 
 
+_SHORTER = ("splits", "sets", "kernels", "selection_rows", "features")
+"""Options that make some experiments shorter."""
+
+
 def reproduce(args: argparse.Namespace, console: Console) -> int:
     found = registry.entries("experiment")
     if args.name is None or args.list:
@@ -130,12 +134,12 @@ def reproduce(args: argparse.Namespace, console: Console) -> int:
             drawn = [entry.name for entry in found if hasattr(_module(entry), "draw")]
             raise InvalidInput(f"--picture is for experiments that have a figure: {', '.join(drawn)}")
         importlib.import_module("fenchel.plots._figure").figure()  # says early if there is nothing to draw with
-    shorter = {key: vars(args)[key] for key in ("splits", "sets", "features") if vars(args)[key] is not None}
+    shorter = {key: vars(args)[key] for key in _SHORTER if vars(args)[key] is not None}
     for key in shorter:
         for entry in chosen:
             if key not in inspect.signature(entry.load()).parameters:
                 able = [e.name for e in found if key in inspect.signature(e.load()).parameters]
-                raise InvalidInput(f"{entry.name} takes no --{key}; {', '.join(able)} do")
+                raise InvalidInput(f"{entry.name} takes no --{key.replace('_', '-')}; {', '.join(able)} do")
     data = _data_folder(args.data)
     report = importlib.import_module("fenchel.experiments.report")
     resume = importlib.import_module("fenchel.experiments.resume")

@@ -407,6 +407,19 @@ def _add_reproduce(commands: Any) -> None:
     parser.add_argument(
         "--features", metavar="NAME", help="what the parsers of the experiment parsing see: lexical (default) or neural"
     )
+    parser.add_argument(
+        "--kernels",
+        nargs="+",
+        choices=("linear", "Gaussian"),
+        metavar="KERNEL",
+        help="linear or Gaussian alone, of experiments that compare both",
+    )
+    parser.add_argument(
+        "--selection-rows",
+        type=arguments.count(1),
+        metavar="N",
+        help="choose parameters on at most N rows, of experiments that choose them once",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result to a file, or - to print it")
     parser.add_argument(
         "--picture",

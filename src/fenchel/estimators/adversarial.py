@@ -62,8 +62,9 @@ class AdversarialClassifier(ScoredClassifier):
         A kernel between inputs, by scikit-learn's name or as a function; None is linear.
     kernel_params : dict or None, default=None
         Parameters of the kernel, such as ``{"gamma": 0.1}``.
-    solver : {"auto", "bundle", "bcfw", "pegasos", "adam", "sgd", "lbfgs", "proximal"} or Solver, default="auto"
-        How weights are found. "auto" takes "bundle", with smoothing "lbfgs", and with l1 "adam" or "proximal".
+    solver : {"auto", "bundle", "dual_coordinate", "bcfw", "pegasos", "adam", "sgd", "lbfgs", "proximal"} or Solver
+        How weights are found. "auto" takes "bundle"; with a kernel and the zero-one cost "dual_coordinate", with smoothing
+        "lbfgs", and with l1 "adam" or "proximal".
         ``partial_fit`` takes cautious gradient steps, or those of "pegasos" (which take kernels too).
     tol : float, default=1e-3
         Training stops when the duality gap is below ``tol`` times the objective.

@@ -27,9 +27,10 @@ from ..losses.base import Loss, Output
 from ..losses.minimum_risk import MinimumRisk
 from ..losses.named import CRF
 from ..scorers.base import Scorer
-from ..scorers.kernel import Expansion, Kernel
+from ..scorers.kernel import Expansion, Kernel, check_symmetric
 from ..scorers.linear import Linear
 from ..solvers.base import PENALTIES, Callback, Progress, Result, Solver
+from ..solvers.dual_coordinate import DualCoordinate
 from ..solvers.lbfgs import LBFGS
 from ..solvers.pegasos import Pegasos
 from ..solvers.sgd import StreamState, stream_steps
@@ -202,6 +203,12 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         if self.kernel is None:
             return self._scorer(X, loss)
         self.inputs_ = _dense(X)
+
+        if isinstance(self._solver(loss), DualCoordinate):  # it needs no coordinates, which cost O(n³)
+            gram = kernel_matrix(self.inputs_, self.inputs_, self.kernel, self.kernel_params or {})
+            check_symmetric(gram, self.kernel)
+            places = np.arange(len(gram))
+            return self._scorer_over(lambda shape, **options: Expansion(gram, shape, places, **options), loss)
 
         def make(shape: tuple[int, ...], **options: Any) -> Linear:
             made = Kernel(self.inputs_, shape, kernel=self.kernel, params=self.kernel_params, **options)

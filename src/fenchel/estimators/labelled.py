@@ -47,8 +47,13 @@ def labelled_cost(value: Any, classes: Array, truths: Structure) -> tuple[Cost, 
         return _from_rows(rows, lambda i: dict(value[rows[i]]), classes)
     if callable(value) and not isinstance(value, Cost):
         labels = classes.tolist()
-        return CostMatrix([[float(value(answer, truth)) for truth in labels] for answer in labels]), classes
+        return CostMatrix([[_number(value(a, t), a, t) for t in labels] for a in labels]), classes
     cost = make_cost(value)
+    columns = cost.saved_arguments()["matrix"].shape[1] if isinstance(cost, CostMatrix) else len(classes)
+    if columns != len(classes):
+        raise InvalidInput(
+            f"cost is a matrix C[answer, class] with {columns} columns, but y has {len(classes)} classes, {classes.tolist()}"
+        )
     n = cost.answers_to(truths).n_vertices
     return cost, (classes if n is None or n == len(classes) or isinstance(cost, Abstain) else np.arange(n))
 
@@ -61,12 +66,19 @@ def _from_rows(rows: list[Any], row_of: Any, classes: Array) -> tuple[Cost, Arra
         costs = row_of(i)
         for j, truth in enumerate(classes.tolist()):
             if truth in costs:
-                matrix[i, j] = costs[truth]
+                matrix[i, j] = _number(costs[truth], answer, truth)
             elif truth != answer:
                 raise InvalidInput(
                     f"cost says nothing of answering {answer!r} where {truth!r} is true; it needs every class of y"
                 )
     return CostMatrix(matrix), _array(rows)
+
+
+def _number(cost: Any, answer: Any, truth: Any) -> float:
+    try:
+        return float(cost)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"answering {answer!r} where {truth!r} is true costs {cost!r}, expected a number") from None
 
 
 def with_abstention(cost: Cost, answers: Array, price: Any, label: Any) -> tuple[Cost, Array]:

@@ -69,8 +69,8 @@ class MarginClassifier(ScoredClassifier):
         alpha/2 ‖W‖², alpha ‖W‖₁, which the solvers "adam" and "sgd" take, or alpha ‖W‖₂.
     fit_intercept, intercept_scaling, class_weight, kernel, kernel_params
         As in :class:`AdversarialClassifier`.
-    solver : {"auto", "bundle", "bcfw", "pegasos", "adam", "sgd"} or Solver, default="auto"
-        How weights are found; "auto" takes "bundle".
+    solver : {"auto", "bundle", "dual_coordinate", "bcfw", "pegasos", "adam", "sgd"} or Solver, default="auto"
+        How weights are found; "auto" takes "bundle", and with a kernel "dual_coordinate" unless thresholds share a direction.
     tol, max_iter, warm_start, random_state, verbose
         As in :class:`AdversarialClassifier`.
 

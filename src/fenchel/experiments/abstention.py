@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .protocol import Comparison, Told, compare, protocol_notes, table
+from .protocol import Comparison, Told, asked_kernels, compare, protocol_notes, table
 from .zero_one import TRAIN_ROWS, classes
 
 __all__ = ["run"]
@@ -41,22 +41,32 @@ def run(
     *,
     splits: int | None = None,
     sets: list[str] | None = None,
+    kernels: list[str] | None = None,
+    selection_rows: int | None = None,
 ) -> dict[str, Any]:
     """Mean cost, one half for no answer, for every set, kernel and method, beside the published means."""
     loaded = classes(data, quick, sets, "abstention")
     parts = {}
-    for kernel in ("linear", "Gaussian"):
+    for kernel in asked_kernels(kernels):
         comparison = Comparison("abstention", _METHODS, "abstain", kernel == "Gaussian")
         parts[kernel] = (
             comparison,
-            compare(comparison, loaded, train_rows=TRAIN_ROWS, splits=splits, quick=quick, progress=progress),
+            compare(
+                comparison,
+                loaded,
+                train_rows=TRAIN_ROWS,
+                splits=splits,
+                quick=quick,
+                progress=progress,
+                selection_rows=selection_rows,
+            ),
         )
     rows, notes, wins = table(parts, _PUBLISHED if data is not None else {}, lambda cost: cost, 3, silent=True)
     return {
         "title": "Mean cost where no answer costs 0.5 [share of no answers]",
         "columns": ["data", "", *_METHODS],
         "rows": rows,
-        "notes": [*protocol_notes(parts["linear"][1], data is not None, quick), *notes],
+        "notes": [*protocol_notes(next(iter(parts.values()))[1], data is not None, quick), *notes],
         "values": {kernel: found["costs"] for kernel, (_, found) in parts.items()},
         "silent": {kernel: found["silent"] for kernel, (_, found) in parts.items()},
         "chosen": {kernel: found["chosen"] for kernel, (_, found) in parts.items()},

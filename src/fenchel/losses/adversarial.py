@@ -13,7 +13,7 @@ from .._core.errors import InvalidInput, MissingOracle, warn_user
 from .._core.types import Array, ArrayLike
 from ..costs.base import Cost
 from ..structures.base import Accuracy, Structure
-from .base import Evaluation, Loss, Output, SharedLosses
+from .base import Evaluation, Loss, MoveRule, Output, SharedLosses
 from .games.base import Equilibrium, Game, find_game
 
 __all__ = ["Adversarial", "GameOutput"]
@@ -120,6 +120,9 @@ class Adversarial(Loss):
             return None
         found: SharedLosses = search(s, offsets, grades)
         return found
+
+    def move_rule(self) -> MoveRule | None:
+        return self.game.move_rule()
 
     def solve(self, theta: ArrayLike, start: Any = None) -> Equilibrium:
         """Both players' strategies at each row of scores, with the certified gap."""

@@ -16,7 +16,7 @@ from .._core.ragged import Ragged
 from .._core.types import Array, ArrayLike
 from ..structures.base import Structure
 
-__all__ = ["Evaluation", "Loss", "Output", "SharedLosses"]
+__all__ = ["Evaluation", "Loss", "MoveRule", "Output", "SharedLosses"]
 
 
 @dataclass
@@ -40,6 +40,24 @@ class SharedLosses:
     low: Array
     high: Array
     grades: Array
+
+
+@dataclass(frozen=True)
+class MoveRule:
+    """How a dual variable of a loss takes its best value, in the words of ``kernels.dual_coordinate``."""
+
+    kind: int
+    price: float = 1.0
+    tables: tuple[Array, Array, Array, Array] = (np.zeros((0, 0)),) * 4
+    """For sums of hinges: weights of those that push up and of those that push down, and the margins of both."""
+
+    def conjugate_at_zero(self, y: Array) -> Array:
+        """L*(0), where dual variables start, for examples of these classes: minus the least loss."""
+        if not self.tables[0].size:
+            return np.zeros(len(y))
+        up, down, up_margin, down_margin = self.tables
+        crossing = np.maximum(up_margin + down_margin, 0)  # both push where they meet
+        return -np.asarray((np.minimum(up, down) * crossing).sum(axis=1)[y])
 
 
 class Loss(ABC):
@@ -122,6 +140,10 @@ class Loss(ABC):
 
     def on_thresholds(self, s: Array, offsets: Array, grades: Array) -> SharedLosses | None:
         """The losses of grades at the scores s_i + offset_j, where that is faster than writing them out; else None."""
+        return None
+
+    def move_rule(self) -> MoveRule | None:
+        """What dual coordinate ascent needs to know; None where it has no exact moves for this loss."""
         return None
 
     def take(self, idx: Any) -> Loss:

@@ -13,7 +13,7 @@ from .._core.types import Array
 from .base import Index
 from .linear import Linear
 
-__all__ = ["Expansion", "Kernel"]
+__all__ = ["Expansion", "Kernel", "check_symmetric"]
 
 
 class Kernel(Linear):
@@ -47,8 +47,7 @@ class Kernel(Linear):
         self.kernel = kernel
         self.params = dict(params or {})
         gram = kernel_matrix(X, X, kernel, self.params)
-        if not np.allclose(gram, gram.T, atol=1e-8 * max(1.0, float(np.abs(gram).max(initial=0)))):
-            raise InvalidInput(f"kernel {kernel!r} is not symmetric on the training inputs")
+        check_symmetric(gram, kernel)
         values, vectors = np.linalg.eigh((gram + gram.T) / 2)
         largest = float(values.max(initial=0))
         if values.size and values.min() < -1e-6 * max(largest, 1e-300):
@@ -73,12 +72,18 @@ class Kernel(Linear):
         return kernel_matrix(X, self.inputs, self.kernel, self.params) @ self.to_features
 
 
+def check_symmetric(gram: Array, kernel: Any) -> None:
+    if not np.allclose(gram, gram.T, atol=1e-8 * max(1.0, float(np.abs(gram).max(initial=0)))):
+        raise InvalidInput(f"kernel {kernel!r} is not symmetric on the training inputs")
+
+
 class Expansion(Linear):
     """θ(x) = Σ_j β_j k(x, x_j) with the coefficients β as weights, for steps that go down in the kernel's function space.
 
     ``gram`` holds k(x, x_j) for the inputs at hand against all that have coefficients, and ``places`` says which of those
     the inputs at hand are: a gradient is a residual at the input's own place. It serves learning one by one, where the
-    inputs that have coefficients become more and more; it is no transpose pair, so batch solvers take ``Kernel``.
+    inputs that have coefficients become more and more, and :class:`~fenchel.solvers.DualCoordinate`, which needs no
+    coordinates; it is no transpose pair, so other batch solvers take ``Kernel``.
     """
 
     def __init__(
@@ -86,6 +91,9 @@ class Expansion(Linear):
     ) -> None:
         super().__init__(gram, shape, intercept_scaling=intercept_scaling)
         self.places = places
+
+    def take(self, idx: Any) -> Expansion:
+        return Expansion(self.X[idx], self.shape, self.places[idx], intercept_scaling=self.intercept_scaling)
 
     def adjoint(self, residual: Array, idx: Index = None) -> Array:
         flat = residual.reshape(len(residual), self.n_scores)

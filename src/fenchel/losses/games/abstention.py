@@ -13,7 +13,9 @@ from ...costs.base import Cost
 from ...costs.hamming import Hamming
 from ...costs.zero_one import ZeroOne
 from ...kernels import games as kernels
+from ...kernels.dual_coordinate import ZERO_ONE
 from ...structures.base import Structure
+from ..base import MoveRule
 from .base import Equilibrium
 from .classes import ClassGame
 
@@ -68,3 +70,6 @@ class AbstentionGame(ClassGame):
         value, residual = np.empty(len(f)), np.empty_like(f)
         parallel.run(kernels.abstention_loss, len(f), f.size, f, v, *self._counts(f.shape[1]), value, residual)
         return value, residual
+
+    def move_rule(self) -> MoveRule | None:
+        return MoveRule(ZERO_ONE, self.cost.price) if self.structure.class_coding == "one_hot" else None

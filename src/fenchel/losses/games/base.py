@@ -16,7 +16,7 @@ from ..._core.ragged import inner
 from ..._core.types import Array
 from ...costs.base import AffineForm, Cost, affine_form
 from ...structures.base import Accuracy, Structure
-from ..base import Evaluation
+from ..base import Evaluation, MoveRule
 
 __all__ = ["USUAL", "Equilibrium", "Game", "find_game"]
 
@@ -99,6 +99,10 @@ class Game(ABC):
         gain = found.risk - self.risk(v)
         value = gain + inner(self.structure.center(theta), residual, np.float64)
         return Evaluation(np.maximum(value, 0), residual, found.gap, found.state)
+
+    def move_rule(self) -> MoveRule | None:
+        """What dual coordinate ascent needs to know of the loss; None where it has no exact moves for it."""
+        return None
 
 
 def find_game(structure: Structure, cost: Cost, smoothing: float = 0.0, method: str = "auto") -> Game:

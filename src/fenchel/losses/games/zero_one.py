@@ -7,6 +7,8 @@ import numpy as np
 from ..._core import parallel
 from ..._core.types import Array
 from ...kernels import games as kernels
+from ...kernels.dual_coordinate import ZERO_ONE
+from ..base import MoveRule
 from .base import Equilibrium
 from .classes import ClassGame
 
@@ -44,3 +46,6 @@ class ZeroOneGame(ClassGame):
         value, residual = np.empty(len(f)), np.empty_like(f)
         parallel.run(kernels.zero_one_loss, len(f), f.size, f, v, value, residual)
         return value, residual
+
+    def move_rule(self) -> MoveRule | None:
+        return MoveRule(ZERO_ONE) if self.structure.class_coding == "one_hot" else None

@@ -14,9 +14,11 @@ from ..._core.errors import InvalidInput
 from ..._core.types import Array
 from ...costs.base import Cost, cost_table
 from ...kernels import margins as kernels
+from ...kernels.dual_coordinate import HINGES, LEE_LIN_WAHBA
 from ...structures.abstention import Abstention
 from ...structures.base import Structure
 from ...structures.finite import Finite
+from ..base import MoveRule
 from .base import MarginLoss, require_classes
 
 __all__ = [
@@ -54,6 +56,9 @@ class HingeTable(MarginLoss):
 
     def _answer(self, f: Array) -> Array:
         return np.asarray(f.argmax(axis=1))
+
+    def move_rule(self) -> MoveRule:
+        return MoveRule(HINGES, tables=self.tables)
 
 
 def _unit_margins(up: Array, down: Array) -> _Tables:
@@ -129,6 +134,9 @@ class LeeLinWahba(HingeTable):
     def _losses(self, f: Array, y: Array, value: Array, gradient: Array) -> None:
         super()._losses(f - f.mean(axis=1, keepdims=True), y, value, gradient)
         gradient -= gradient.mean(axis=1, keepdims=True)
+
+    def move_rule(self) -> MoveRule:
+        return MoveRule(LEE_LIN_WAHBA)
 
 
 @dataclass(frozen=True)
@@ -244,12 +252,15 @@ class OneSidedRegression(HingeTable):
 
 @dataclass(frozen=True)
 class CostSensitiveOneVsAll(HingeTable):
-    """One-vs-all on weighted examples: each stands for one of every class j, of the weight max(C[·, y]) − C[j, y].
+    """One-vs-all where mistakes count what they cost: (1 − θ_j)_+ for the cheapest answers, (1 + θ_j)_+ for the others.
 
-    The weights make the weighted error of an answer its cost, up to a constant: score j has the hinge (1 − θ_j)_+ with
-    its own weight and (1 + θ_j)_+ with that of all others. O(k). A margin loss.
+    Score j says whether j is a cheapest answer to y. A yes counts max(C[·, y]) − min(C[·, y]), a no C[j, y] − min(C[·, y]).
+    O(k). A margin loss. (Writing an example as one of every class j with the weight max(C[·, y]) − C[j, y] is another
+    reduction, which fails with hinges: with the absolute cost of five grades or more the noes to each question outweigh
+    the yes of every single example, so that θ = −1 everywhere is the minimum, whatever the inputs.)
 
-    Reference: Lin, "From ordinal ranking to binary classification", 2008.
+    Reference: Lin, "From ordinal ranking to binary classification", 2008, proposes cost-sensitive one-vs-all; these
+    weights are ours.
 
     >>> from fenchel.costs import ZeroOne
     >>> from fenchel.losses import CostSensitiveOneVsAll, OneVsAll
@@ -269,8 +280,8 @@ class CostSensitiveOneVsAll(HingeTable):
 
     def _tables(self) -> _Tables:
         costs = cost_table(self.cost, self.structure, self.structure).T
-        weights = costs.max(axis=1, keepdims=True) - costs
-        return _unit_margins(weights, weights.sum(axis=1, keepdims=True) - weights)
+        least = costs.min(axis=1, keepdims=True)
+        return _unit_margins((costs == least) * (costs.max(axis=1, keepdims=True) - least), costs - least)
 
 
 @dataclass(frozen=True)

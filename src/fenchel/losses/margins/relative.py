@@ -10,8 +10,10 @@ from ..._core import parallel
 from ..._core.checks import check_finite_positive
 from ..._core.types import Array
 from ...kernels import margins as kernels
+from ...kernels.dual_coordinate import MAX_MARGIN, WESTON_WATKINS
 from ...structures.abstention import Abstention
 from ...structures.base import Structure
+from ..base import MoveRule
 from .base import MarginLoss, require_classes
 
 __all__ = ["CrammerSinger", "WestonWatkins"]
@@ -60,6 +62,9 @@ class CrammerSinger(MarginLoss):
         top = np.partition(f, -2, axis=1)
         return np.where(top[:, -1] - top[:, -2] > self.abstain_below, best, -1)
 
+    def move_rule(self) -> MoveRule:
+        return MoveRule(MAX_MARGIN)
+
 
 @dataclass(frozen=True)
 class WestonWatkins(MarginLoss):
@@ -84,3 +89,6 @@ class WestonWatkins(MarginLoss):
 
     def _answer(self, f: Array) -> Array:
         return np.asarray(f.argmax(axis=1))
+
+    def move_rule(self) -> MoveRule:
+        return MoveRule(WESTON_WATKINS)
