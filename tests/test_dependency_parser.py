@@ -169,9 +169,9 @@ def test_the_robust_loss_is_the_value_of_the_game_over_all_trees():
         Sentence.of(["the", "old", "dog", "."], ["DET", "ADJ", "NOUN", "PUNCT"]).with_parse([3, 3, 0, 3]),
         Sentence.of(["a", "dog"], ["DET", "NOUN"]).with_parse([2, 0]),
     ]
-    parser = DependencyParser("robust-stochastic", features=shape_features, alpha=0.1, tol=1e-6, labels=False).fit(
-        train
-    )
+    parser = DependencyParser(
+        "robust-stochastic", features=shape_features, alpha=0.1, smoothing=0.0, tol=1e-6, inner_tol=1e-9, labels=False
+    ).fit(train)
     values = []
     for s in train:
         tree = DependencyTree(len(s))

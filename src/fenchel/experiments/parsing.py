@@ -51,7 +51,7 @@ TRAINERS = {
     "biaffine": Trainer("head selection", {"loss": "head-selection"}, "BiAF"),
     "marginal": Trainer("robust, marginal", {"loss": "robust-marginal"}, "Marginal"),
     "stochastic": Trainer("robust, stochastic", {"loss": "robust-stochastic"}, "Stochastic"),
-    "game": Trainer("robust, game", {"loss": "robust-game"}, "Game"),
+    "game": Trainer("robust, game", {"loss": "robust-game"}, "Game", most=100),
     "crf": Trainer("CRF of trees", {"loss": "crf"}),
 }
 
@@ -342,6 +342,7 @@ def _notes(draws: int, data: Path | None, features: str, quick: bool, unfinished
         f"Trained to a relative gap of {_TOL:g} or {_MOST} iterations; alpha of {alphas} by the UAS of {_VALIDATION}",
         "development sentences.",
     ]
+    notes.append("The double oracle is run up to 100 sentences.")
     if unfinished:
         notes.append(f"{unfinished} trainings ended before the gap was reached.")
     if data is None:

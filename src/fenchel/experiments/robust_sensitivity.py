@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._core.types import Array
+from ..data.conllu import Sentence
 from .parsing import Told, chosen, given
 from .protocol import asked_sets
 from .resume import Kept
@@ -37,11 +38,10 @@ def run(
     draws = splits or (1 if quick else 3)
     m, tested = (10, 40) if quick else (_M, _TESTED)
     smoothings, alphas = (_SMOOTHINGS[1:3], _ALPHAS[1:3]) if quick else (_SMOOTHINGS, _ALPHAS)
+    parts: tuple[list[Sentence], list[Sentence], list[Sentence]]
     if data is None:
-        (name,), parts = (
-            ("made up",),
-            (small_treebank(2 * m, random_state=0), [], small_treebank(tested, random_state=2)),
-        )
+        name = "made up"
+        parts = small_treebank(2 * m, random_state=0), [], small_treebank(tested, random_state=2)
     else:
         name = asked_sets(sets, ("Dutch", "Turkish", "English"), "robust-sensitivity")[0]
         parts = given(data, name)

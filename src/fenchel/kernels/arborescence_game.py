@@ -409,10 +409,10 @@ def _play(T, single_root, s, tol, max_iter, state, warm, q, p):  # type: ignore[
         Q[:] = state[:size].reshape((n, width))
         P[:] = state[size : 2 * size].reshape((n, width))
         for side in range(2):
-            x = Q if side == 0 else P
+            point = Q if side == 0 else P
             _write_masks(members[side], counts[side], mask[side])
             for k in range(counts[side]):
-                slack[side, k] = _entering(x, members[side], mask[side], k) - 1.0
+                slack[side, k] = _entering(point, members[side], mask[side], k) - 1.0
             _drop(counts, side, members, duals, slack)
             _write_masks(members[side], counts[side], mask[side])
         # the duals of the words fit the new scores; often nothing else is needed

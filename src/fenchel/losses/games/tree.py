@@ -74,7 +74,7 @@ class TreeGame(Game):
         if self.smoothing > 0:
             return self.general.risk(mu)
         if isinstance(mu, Ragged):
-            best = self.structure._argmax(mu.astype(np.float64))
+            best = self.structure._argmax(mu.astype(np.float64))  # type: ignore[arg-type]
             return self._words(mu) - inner(mu, best, np.float64)
         return DoubleOracle(self.structure, self.cost).risk(mu)
 
