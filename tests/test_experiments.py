@@ -331,10 +331,10 @@ def test_parameters_are_chosen_on_the_first_training_part_only(monkeypatch):
     X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
     comparison = protocol.Comparison("zero-one", zero_one._METHODS, "zero_one", False)
     inside, outside = protocol._split(40, 28, 0)
-    first = protocol._select((comparison, "AL 0-1", X, y, 28, True))
+    first = protocol._select((comparison, "AL 0-1", X, y, 28, True, None))
     spoiled = X.copy()
     spoiled[outside] = np.nan
-    assert protocol._select((comparison, "AL 0-1", spoiled, y, 28, True)) == first
+    assert protocol._select((comparison, "AL 0-1", spoiled, y, 28, True, None)) == first
     assert set(inside) | set(outside) == set(range(40))
     assert not set(inside) & set(outside)
 
