@@ -192,8 +192,8 @@ def _games(quick: bool) -> list[Row]:
 
     set_threads(1)
     rows = []
-    count = 2 if quick else 5
-    for n, k, tol in ((10, 3, 0.1), (20, 5, 0.3)) if quick else ((10, 3, 0.1), (20, 5, 0.3), (50, 10, 1.0)):
+    count = 16  # two vectors of eight, as in training; the published way works on all of a batch at once too
+    for n, k, tol in ((10, 3, 0.1), (20, 5, 0.1)) if quick else ((10, 3, 0.1), (20, 5, 0.1), (50, 10, 0.5)):
         structure = Chain(n, k, tied=False)
         theta = np.random.default_rng(2).normal(size=(count, structure.dim))
         accuracy = Accuracy(tol=tol)
@@ -209,8 +209,8 @@ def _games(quick: bool) -> list[Row]:
             found = game.solve(theta, accuracy)
             times[name] = (time.perf_counter() - start) / count, float(found.gap.max())
         start = time.perf_counter()
-        gaps = [mirror_prox(structure, row, tol, 2000)[0] for row in theta]
-        times["mirror-prox"] = (time.perf_counter() - start) / count, max(gaps)
+        gaps = [mirror_prox(structure, row, tol, 2000)[0] for row in theta[:2]]
+        times["mirror-prox"] = (time.perf_counter() - start) / 2, max(gaps)
         for name, (seconds, gap) in times.items():
             note = f"largest gap {gap:.2g}, asked {tol:g}; {seconds / times['interior points'][0]:.3g} times the default's time"
             rows.append(Row(f"{name}, {n} nodes, {k} labels", (seconds,), note=note))
