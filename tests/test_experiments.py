@@ -368,3 +368,14 @@ def test_splits_run_in_processes_too():
         with protocol._workers(here) as run_all:
             results.append(list(run_all(protocol._score, [(comparison, "OVA", X, y, 20, s, 0, None) for s in (0, 1)])))
     assert results[0] == results[1]
+
+
+def test_raters_who_guess_give_no_grade_a_majority():
+    from fenchel.experiments.graded_sequences import graded_sequences
+
+    _, Y = graded_sequences(3000, np.random.default_rng(0), guesses=0.75)
+    ends = np.array([y[-1] for y in Y if len(y) == 20])  # mostly apex by then
+    shares = np.bincount(ends, minlength=3) / len(ends)
+    assert shares.argmax() == 2
+    assert shares[2] <= 0.5 + 3 * np.sqrt(0.25 / len(ends))
+    assert shares.min() >= 0.25 - 3 * np.sqrt(0.2 / len(ends))

@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.datamodel import models
 from numba.core.extending import intrinsic, lower_builtin, register_model
-from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
+from numba.core.typing import templates
 
 __all__ = ["LANES", "exp", "load", "log", "low", "pick", "splat", "store", "top"]
 
@@ -187,18 +187,22 @@ def log(typingctx, x):  # type: ignore[no-untyped-def]
     return _lanes(_lanes), codegen
 
 
-class _Between(ConcreteTemplate):
+_templates: Any = templates
+_lower: Any = lower_builtin
+
+
+class _Between(templates.ConcreteTemplate):
     """Arithmetic between lanes, and with floats. (Overloads would do, but take numba three times as long to compile.)"""
 
     cases: ClassVar[list[Any]] = [
-        signature(_lanes, _lanes, _lanes),
-        signature(_lanes, _lanes, types.float64),
-        signature(_lanes, types.float64, _lanes),
+        _templates.signature(_lanes, _lanes, _lanes),
+        _templates.signature(_lanes, _lanes, types.float64),
+        _templates.signature(_lanes, types.float64, _lanes),
     ]
 
 
 def _arithmetic(name: str, function: Any) -> None:
-    infer_global(function)(type(f"Lanes_{function.__name__}", (_Between,), {}))
+    _templates.infer_global(function)(type(f"Lanes_{function.__name__}", (_Between,), {}))
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         x, y = (
@@ -207,7 +211,7 @@ def _arithmetic(name: str, function: Any) -> None:
         return getattr(builder, name)(x, y, flags=_FLAGS)
 
     for kinds in ((_lanes, _lanes), (_lanes, types.float64), (types.float64, _lanes)):
-        lower_builtin(function, *kinds)(codegen)
+        _lower(function, *kinds)(codegen)
 
 
 for _name, _function in (
