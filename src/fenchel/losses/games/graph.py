@@ -59,8 +59,9 @@ class ForestGame(Game):
     >>> from fenchel.structures import Chain
     >>> chain = Chain(2, 2)
     >>> found = find_game(chain, Hamming()).solve(chain.pack([[[0.5, 0.0], [0.0, 0.0]]], [[2.0, 0.0], [0.0, 2.0]]))
-    >>> found.value.round(6), chain.unpack(found.predictor)[0].round(3).tolist(), bool(found.gap[0] <= 1e-7)
-    (array([3.25]), [[[0.625, 0.375], [0.625, 0.375]]], True)
+    >>> p = chain.unpack(found.predictor)[0]  # many are as good: the first labels have 1.25 between them
+    >>> found.value.round(6), p[0, :, 0].sum().round(3), bool(found.gap[0] <= 1e-7)
+    (array([3.25]), np.float64(1.25), True)
     """
 
     checks_scores: ClassVar[bool] = True
