@@ -226,8 +226,10 @@ class TestStopping:
         assert np.abs(result.w).max() > 0
 
     @pytest.mark.parametrize("solver", [LBFGS(tol=1e-300), BlockFrankWolfe(tol=1e-300, random_state=0)])
-    def test_a_signal_in_the_middle_of_the_work(self, solver):
+    def test_a_signal_in_the_middle_of_the_work(self, solver, request):
         """Ctrl-C as it comes: from outside, at any place; the weights so far have a true certificate."""
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have background jobs ignore it
+        request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
         X, v = problem(self.loss.structure, n=500)
         scorer = Linear(X, (4,))
         best = LBFGS(tol=1e-12).minimize(scorer, self.loss, v, 1e-2)
