@@ -117,7 +117,7 @@ def _lexical(quick: bool) -> list[Row]:
         note = "a treebank from a small grammar"
     before = set_threads(1)
     try:
-        parser = DependencyParser(max_iter=20, tol=0.5).fit(train)
+        parser = DependencyParser(alpha=0.1, tol=0.1).fit(train)
         parser.predict(test[:5])
         words = sum(map(len, test))
         whole = _timed(lambda: parser.predict(test))
