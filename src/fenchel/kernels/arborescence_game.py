@@ -284,18 +284,6 @@ def _solve(S, order, h, work):  # type: ignore[no-untyped-def]
 
 
 @inline_kernel
-def _largest_ratio(x, dx):  # type: ignore[no-untyped-def]
-    """The largest -dx / x, or zero: one over the longest step."""
-    most = 0.0
-    for m in range(x.shape[0]):
-        row, change = x[m], dx[m]
-        for h in range(row.shape[0]):
-            ratio = -change[h] / row[h]
-            most = ratio if ratio > most else most
-    return most
-
-
-@inline_kernel
 def _settle(T, s, Q, P, Y, Z, a, c, roots, counts, members, mask, duals, slack, push, price):  # type: ignore[no-untyped-def]
     """Duals of the words and slacks that make the points strictly feasible, those of the arcs at least ``push``.
 

@@ -97,16 +97,16 @@ class TreeGame(Game):
         if start is not None:
             states.flat[:] = start.flat
             warm = np.isfinite(states.flat[states.offsets[:-1]])
-        own = np.isfinite(lay.flat)
-        flat = np.where(own, lay.flat, 0.0)
-        near = np.maximum.reduceat(np.abs(flat), lay.starts) <= _FAR if count else np.zeros(0, bool)
-        forbidden = ~own
+        finite = np.isfinite(lay.flat)
+        flat = np.where(finite, lay.flat, 0.0)
+        largest = np.maximum.reduceat(np.abs(flat), lay.starts) if count else np.zeros(0)
+        forbidden = ~finite
         forbidden[self._own_places(lay)] = False
-        near &= ~(np.add.reduceat(forbidden.astype(np.int64), lay.starts) > 0) if count else near
+        near = largest <= _FAR
+        if count:
+            near &= ~np.logical_or.reduceat(forbidden, lay.starts)
         tol = (1e-9 if self.smoothing == 0 else 1e-11) if accuracy.tol is None else accuracy.tol
-        allowed = (
-            tol + 1e-14 * (words + words * np.maximum.reduceat(np.abs(flat), lay.starts)) if count else np.zeros(0)
-        )
+        allowed = tol + 1e-14 * words * (1.0 + largest)
         q, q_flat = structure._zeros_like(scores)
         p, p_flat = structure._zeros_like(scores)
         risk, linear, gap = np.zeros(count), np.zeros(count), np.full(count, np.inf)
